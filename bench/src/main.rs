@@ -1,0 +1,3 @@
+//! Accuracy and speed, each figure by one command.
+
+fn main() {}

@@ -1,0 +1,108 @@
+//! What passes between the core and the world around it: frames as handles, departures, discards.
+
+use crate::{DropReason, MarkOutcome, Nanos};
+use plimsoll_classify::Class;
+
+/// A frame's handle into its [`Pool`]: an UMEM chunk in the switch, a light value in the simulator.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct FrameId(pub u32);
+
+/// A port's index in its switch, in the order of [`crate::SwitchConfig::ports`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct PortId(pub u16);
+
+/// Where frames live. The core owns a frame from [`crate::Switch::receive`] to [`Egress::depart`] or [`Pool::free`].
+pub trait Pool {
+    /// The frame's octets, from the destination address on, without FCS.
+    fn bytes(&self, frame: FrameId) -> &[u8];
+    /// The same, to change.
+    fn bytes_mut(&mut self, frame: FrameId) -> &mut [u8];
+    /// A second frame with the same octets; `None` when the pool is empty.
+    fn copy(&mut self, frame: FrameId) -> Option<FrameId>;
+    /// Gives the frame back.
+    fn free(&mut self, frame: FrameId);
+}
+
+/// What the marker decided on one frame at one port, with what it decided on: the ground truth.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub struct MarkRecord {
+    /// Why the frame was marked or not.
+    pub outcome: MarkOutcome,
+    /// Thresholds exceeded, 0..=R.
+    pub r: u32,
+    /// The marking word (PTP octets 16..19) as it came in, before ingress trust and marking.
+    pub before: u32,
+    /// The word as it leaves, after edge conversion.
+    pub after: u32,
+    /// Nanoseconds that edge conversion added to correctionField.
+    pub converted_ns: u64,
+}
+
+/// A frame whose turn on the link is decided.
+#[derive(Clone, Copy, Debug)]
+pub struct Departure {
+    /// The port it leaves by.
+    pub port: PortId,
+    /// The port it came in by.
+    pub ingress: PortId,
+    /// The frame; its owner is now whoever took the departure.
+    pub frame: FrameId,
+    /// Octets of the frame, without FCS.
+    pub len: u32,
+    /// Traffic class 0..7 of the queue it waited in.
+    pub class: u8,
+    /// What the classifier found (offsets hold for the frame as it leaves).
+    pub info: Class,
+    /// The arrival's own stamp.
+    pub stamp: Nanos,
+    /// The arrival as used: the stamp, or the last arrival decided before it where that was later.
+    pub arrived: Nanos,
+    /// Wire octets that still had to leave before it when it was enqueued (rounded up).
+    pub depth_bytes: u64,
+    /// The same as time on this link, in picoseconds: what the thresholds were compared with.
+    pub depth_ps: u64,
+    /// When its first bit is due on the emulated link.
+    pub start: Nanos,
+    /// When its last bit has left the emulated link, propagation included.
+    pub end: Nanos,
+    /// The marker's decision.
+    pub mark: MarkRecord,
+}
+
+/// A frame that the core dropped. The core has already freed it.
+#[derive(Clone, Copy, Debug)]
+pub struct Discard {
+    /// Why.
+    pub reason: DropReason,
+    /// The port it came in by.
+    pub ingress: PortId,
+    /// The port whose queue refused it; `None` where it never got that far.
+    pub egress: Option<PortId>,
+    /// Its length in octets, without FCS.
+    pub len: u32,
+    /// Its arrival as used.
+    pub arrived: Nanos,
+}
+
+/// What the core tells the world.
+pub trait Egress {
+    /// A frame leaves: it is due on the wire between `start` and `end`.
+    fn depart(&mut self, departure: Departure);
+
+    /// A frame is lost; for records, the counters are the core's own.
+    fn discard(&mut self, discard: Discard) {
+        let _ = discard;
+    }
+
+    /// Octets that the port has taken and not yet sent: the depth of a port with `rate = "none"`.
+    fn unsent_bytes(&self, port: PortId) -> u64 {
+        let _ = port;
+        0
+    }
+
+    /// Whether a port with `rate = "none"` takes another frame now; where not, the frame stays queued.
+    fn has_room(&self, port: PortId) -> bool {
+        let _ = port;
+        true
+    }
+}

@@ -1,0 +1,1 @@
+//! Topology files, namespaces, traffic, clocks, results.

@@ -1,0 +1,1 @@
+//! The machine: AF_XDP rings, UMEM pool, XDP attach, netlink, the worker.
