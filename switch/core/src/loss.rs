@@ -1,12 +1,12 @@
 //! Every drop and every skip has a name, in one list that feeds counters, JSON and the manual.
 
-use serde::Serialize;
+use serde::{Serialize, Serializer};
+use std::fmt;
 
 macro_rules! reasons {
     ($(#[$doc:meta])* $name:ident { $($(#[$vdoc:meta])* $variant:ident = $text:literal,)+ }) => {
         $(#[$doc])*
-        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
-        #[serde(rename_all = "snake_case")]
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
         pub enum $name { $($(#[$vdoc])* $variant,)+ }
 
         impl $name {
@@ -18,6 +18,18 @@ macro_rules! reasons {
             /// The name that counters, JSON and the manual use.
             pub const fn name(self) -> &'static str {
                 match self { $(Self::$variant => $text,)+ }
+            }
+        }
+
+        impl Serialize for $name {
+            fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+                serializer.serialize_str(self.name())
+            }
+        }
+
+        impl fmt::Display for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.pad(self.name())
             }
         }
     };
@@ -51,8 +63,10 @@ reasons! {
 
 reasons! {
     /// What the marker did with a frame, and why not more.
+    #[derive(Default)]
     MarkOutcome {
         /// Not a message that carries marks.
+        #[default]
         NotSync = "not_sync",
         /// The port does not mark.
         Off = "off",
@@ -76,11 +90,5 @@ reasons! {
         ZeroChecksum = "skip_zero_checksum",
         /// A fragment: its transport header is not trusted.
         Fragment = "skip_fragment",
-    }
-}
-
-impl Default for MarkOutcome {
-    fn default() -> Self {
-        Self::NotSync
     }
 }
