@@ -1,0 +1,104 @@
+//! What a port counted, and where the chunks are.
+
+use crate::Mode;
+use serde::Serialize;
+
+/// A port's counters since it was opened. Frames, where nothing else is said.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Serialize)]
+pub struct PortCounters {
+    /// Frames handed to the worker, express ones included.
+    pub rx_frames: u64,
+    /// Their octets, without FCS.
+    pub rx_bytes: u64,
+    /// Those of them that came through an express ring.
+    pub rx_express: u64,
+    /// Frames put on the TX ring.
+    pub tx_frames: u64,
+    /// Their octets, without FCS.
+    pub tx_bytes: u64,
+    /// Frames whose partial checksum the kernel or the NIC completes (TX metadata).
+    pub checksum_metadata: u64,
+    /// Frames whose partial checksum was completed in software.
+    pub checksum_software: u64,
+    /// `sendto` calls.
+    pub kicks: u64,
+    /// Frames the device refused after it had taken them (`EBUSY`): lost.
+    pub tx_refused: u64,
+    /// Frames without valid metadata, classified natively; their arrival is the worker's clock.
+    pub native_class: u64,
+    /// Descriptors of frames in several pieces (`XDP_PKT_CONTD`) and their last pieces: dropped.
+    pub jumbo: u64,
+    /// Descriptors that point outside of a chunk of this port, or that are no frame: dropped.
+    pub bad_descriptor: u64,
+    /// Bulk frames dropped since the port held its quota of chunks ([`crate::PortOptions::held`]).
+    pub over_quota: u64,
+    /// Frames the kernel dropped at the bulk sockets: RX ring full.
+    pub bulk_ring_full: u64,
+    /// Frames the kernel dropped at the express sockets: RX ring full.
+    pub express_ring_full: u64,
+    /// Frames the kernel dropped for want of a posted chunk.
+    pub fill_ring_empty: u64,
+    /// Frames the kernel dropped at the sockets for another reason (longer than a chunk).
+    pub rx_dropped: u64,
+    /// Descriptors on the TX ring that the kernel called invalid.
+    pub tx_invalid: u64,
+    /// Frames the XDP program could give to no socket.
+    pub program_dropped: u64,
+    /// Frames lost before XDP, as far as they can be seen from here: the device's own `rx_dropped`, and on veth what
+    /// the peer could not hand over; `None` where nothing is readable.
+    pub before_xdp: Option<u64>,
+}
+
+/// Where all chunks of a [`crate::Umem`] are. [`Tally::is_whole`] at every moment between two calls.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Serialize)]
+pub struct Tally {
+    /// In fill rings, not yet taken by the kernel.
+    pub fill: u64,
+    /// With the kernel between fill and RX ring.
+    pub kernel: u64,
+    /// In RX rings, not yet taken by the worker.
+    pub rx: u64,
+    /// With the worker and the core: queued, or waiting for release.
+    pub held: u64,
+    /// In TX rings or being sent.
+    pub tx: u64,
+    /// In completion rings, not yet reaped.
+    pub completion: u64,
+    /// Free.
+    pub free: u64,
+    /// Withdrawn, since a closed port's device may still have used them.
+    pub withdrawn: u64,
+    /// All chunks.
+    pub total: u64,
+}
+
+impl Tally {
+    /// Whether every chunk is in exactly one place.
+    pub const fn is_whole(&self) -> bool {
+        self.fill + self.kernel + self.rx + self.held + self.tx + self.completion + self.free + self.withdrawn
+            == self.total
+    }
+}
+
+/// What became of a port's options on this machine.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct PortDescription {
+    /// Interface name when it was opened.
+    pub interface: String,
+    /// Interface index when it was opened.
+    pub index: u32,
+    /// Driver name (`veth`, `virtio_net`, ...), empty where unknown.
+    pub driver: String,
+    /// Mode in use; never [`Mode::Auto`].
+    pub mode: Mode,
+    /// Why a better mode was not taken, one line each.
+    pub fallbacks: Vec<String>,
+    /// RX queues, each with a bulk and an express ring.
+    pub queues: u32,
+    /// MTU in octets.
+    pub mtu: u32,
+    /// Whether partial checksums are completed by TX metadata (`false`: in software).
+    pub tx_metadata: bool,
+    /// Id of the XDP program.
+    pub program_id: u32,
+}
