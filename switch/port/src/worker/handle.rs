@@ -1,0 +1,167 @@
+//! Starting, asking and stopping the worker's thread.
+
+use std::{
+    io,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    thread,
+};
+
+use crossbeam_channel::{Receiver, Sender, bounded};
+use plimsoll_core::ConfigError;
+
+use super::{
+    Idle, Node, Records, Snapshot,
+    node::Running,
+    run::{self, Command, Loop},
+};
+use crate::{Port, PortError, Umem};
+
+/// What the worker runs.
+#[derive(Debug)]
+pub struct WorkerConfig {
+    /// The switches; their order is the `switch` number of records and snapshots.
+    pub nodes: Vec<Node>,
+    /// The memory of all their ports.
+    pub umem: Umem,
+    /// CPU to stay on; `None` leaves it to the scheduler.
+    pub cpu: Option<usize>,
+    /// What to do when there is nothing to do.
+    pub idle: Idle,
+    /// Where ground truth goes.
+    pub records: Option<Records>,
+}
+
+/// Why the worker did not start or did not answer.
+#[derive(Debug, thiserror::Error)]
+pub enum WorkerError {
+    /// A switch cannot be made of its configuration.
+    #[error(transparent)]
+    Config(#[from] ConfigError),
+    /// A port's error.
+    #[error(transparent)]
+    Port(#[from] PortError),
+    /// The thread could not be started or pinned.
+    #[error("worker on CPU {cpu:?}: {call}: {source}; name a CPU that exists and that this process may use")]
+    Thread {
+        /// CPU asked for.
+        cpu: Option<usize>,
+        /// The system call.
+        call: &'static str,
+        /// Its errno.
+        source: io::Error,
+    },
+    /// The thread has ended.
+    #[error("the worker has stopped; see its log")]
+    Stopped,
+}
+
+/// The running worker. Dropping it stops it.
+#[derive(Debug)]
+pub struct Worker {
+    commands: Sender<Command>,
+    attention: Arc<AtomicBool>,
+    thread: Option<thread::JoinHandle<()>>,
+}
+
+impl Worker {
+    /// Starts the thread.
+    ///
+    /// # Errors
+    /// A configuration that the core refuses, a CPU that is not there; the ports are closed again.
+    pub fn spawn(mut config: WorkerConfig) -> Result<Self, WorkerError> {
+        let mut nodes = Vec::with_capacity(config.nodes.len());
+        for (index, node) in config.nodes.drain(..).enumerate() {
+            nodes.push(Running::new(node, index as u16, config.records.as_ref())?);
+        }
+        let (commands, inbox) = bounded(16);
+        let attention = Arc::new(AtomicBool::new(false));
+        let (started, start) = bounded(1);
+        let engine = Loop {
+            nodes,
+            umem: config.umem,
+            idle: config.idle,
+            inbox,
+            attention: Arc::clone(&attention),
+        };
+        let cpu = config.cpu;
+        let thread = thread::Builder::new()
+            .name("plimsoll-worker".into())
+            .spawn(move || run::main(engine, cpu, &started))
+            .map_err(|source| WorkerError::Thread { cpu, call: "clone", source })?;
+        let worker = Self { commands, attention, thread: Some(thread) };
+        match start.recv() {
+            Ok(Ok(())) => Ok(worker),
+            Ok(Err(source)) => Err(WorkerError::Thread { cpu, call: "sched_setaffinity", source }),
+            Err(_) => Err(WorkerError::Stopped),
+        }
+    }
+
+    /// All counters as of one moment between two rounds.
+    ///
+    /// # Errors
+    /// [`WorkerError::Stopped`].
+    pub fn snapshot(&self) -> Result<Snapshot, WorkerError> {
+        let (reply, answer) = bounded(1);
+        self.ask(Command::Snapshot(reply), &answer)
+    }
+
+    /// Forgets all learnt addresses of all switches. Returns how many there were.
+    ///
+    /// # Errors
+    /// [`WorkerError::Stopped`].
+    pub fn flush_fdb(&self) -> Result<usize, WorkerError> {
+        let (reply, answer) = bounded(1);
+        self.ask(Command::FlushFdb(reply), &answer)
+    }
+
+    /// Hands the worker a port whose interface has come back. `open` runs on the worker's thread, with its memory.
+    ///
+    /// # Errors
+    /// [`WorkerError::Port`] where it could not be opened, [`WorkerError::Stopped`].
+    pub fn reopen(
+        &self,
+        node: usize,
+        port: usize,
+        open: impl FnOnce(&mut Umem) -> Result<Port, PortError> + Send + 'static,
+    ) -> Result<(), WorkerError> {
+        let (reply, answer) = bounded(1);
+        self.ask(Command::Reopen { node, port, open: Box::new(open), reply }, &answer)?.map_err(Into::into)
+    }
+
+    /// Stops in the order that loses no chunk, and waits for it.
+    ///
+    /// # Errors
+    /// [`WorkerError::Stopped`] where the thread had ended before.
+    pub fn stop(mut self) -> Result<Snapshot, WorkerError> {
+        let (reply, answer) = bounded(1);
+        let last = self.ask(Command::Stop(reply), &answer);
+        self.join();
+        last
+    }
+
+    fn ask<T>(&self, command: Command, answer: &Receiver<T>) -> Result<T, WorkerError> {
+        self.commands.send(command).map_err(|_| WorkerError::Stopped)?;
+        self.attention.store(true, Ordering::Release);
+        answer.recv().map_err(|_| WorkerError::Stopped)
+    }
+
+    fn join(&mut self) {
+        if let Some(thread) = self.thread.take() {
+            // A panic of the worker was already printed; its ports close with their file descriptors.
+            let _ = thread.join();
+        }
+    }
+}
+
+impl Drop for Worker {
+    fn drop(&mut self) {
+        if self.thread.is_some() {
+            let (reply, answer) = bounded(1);
+            let _ = self.ask(Command::Stop(reply), &answer);
+            self.join();
+        }
+    }
+}

@@ -1,0 +1,232 @@
+//! One switch in the worker: its core, its ports, and the frames waiting for their release.
+
+use hdrhistogram::Histogram;
+use plimsoll_core::{ConfigError, Departure, Nanos, Pool, PortId, Switch, SwitchConfig, lateness, wire::ptp};
+
+use super::{
+    merge::Merge,
+    record::{Record, Records},
+    release::{ReleaseAt, Releases},
+};
+use crate::{Kick, Port, Umem};
+
+/// What happens to the emulated links after the worker was held up (descheduled).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default, serde::Serialize, serde::Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Stall {
+    /// The links kept running: departures that fell into the stall leave at once, late and counted.
+    #[default]
+    CatchUp,
+    /// The links stood still: what was queued is paced from now on, `link_stalled_ns` grows.
+    ReAnchor,
+}
+
+/// A switch as the worker is given it.
+#[derive(Debug)]
+pub struct Node {
+    /// What the core is told.
+    pub switch: SwitchConfig,
+    /// Its ports, in the order of [`SwitchConfig::ports`]; `None` for an interface that is absent now.
+    pub ports: Vec<Option<Port>>,
+    /// When each port's frames leave the machine.
+    pub release: Vec<ReleaseAt>,
+    /// Pipeline latency L in ns: how long after its ideal instant a frame leaves.
+    pub latency: u64,
+    /// What a stall does to the links.
+    pub stall: Stall,
+    /// Whether PTP event messages carry the machine's own lateness in correctionField.
+    pub correct_lateness: bool,
+}
+
+/// Frames taken in one round between two looks at what is due.
+const BURST: usize = 32;
+/// A frame is taken once it is this old, where L allows: by then all rings show what arrived before it.
+const SETTLE_NS: u64 = 20_000;
+/// A worker that did not come round for this long has stalled.
+const STALLED_NS: u64 = 1_000_000;
+
+/// A switch at work.
+#[derive(Debug)]
+pub(super) struct Running {
+    pub(super) core: Switch,
+    pub(super) ports: Vec<Option<Port>>,
+    pub(super) releases: Releases,
+    pub(super) release_late: Vec<Histogram<u64>>,
+    pub(super) late_arrival: Vec<Histogram<u64>>,
+    pub(super) link_stalled_ns: u64,
+    pub(super) latency: u64,
+    settle: u64,
+    stall: Stall,
+    correct_lateness: bool,
+    merge: Merge,
+    last_round: Nanos,
+    pending: Vec<bool>,
+}
+
+/// Nanoseconds up to ten seconds with three digits: fixed memory, no allocation while recording.
+fn histogram() -> Histogram<u64> {
+    #[allow(clippy::expect_used)] // constant bounds, known to be valid
+    Histogram::new_with_bounds(1, 10_000_000_000, 3).expect("valid bounds")
+}
+
+impl Running {
+    pub(super) fn new(node: Node, index: u16, records: Option<&Records>) -> Result<Self, ConfigError> {
+        let core = Switch::new(node.switch)?;
+        let count = node.ports.len();
+        Ok(Self {
+            core,
+            releases: Releases::new(&node.release, node.latency, records.map(|r| r.recorder(index))),
+            release_late: (0..count).map(|_| histogram()).collect(),
+            late_arrival: (0..count).map(|_| histogram()).collect(),
+            link_stalled_ns: 0,
+            latency: node.latency,
+            settle: SETTLE_NS.min(node.latency / 2),
+            stall: node.stall,
+            correct_lateness: node.correct_lateness,
+            merge: Merge::default(),
+            last_round: Nanos(0),
+            pending: vec![false; count],
+            ports: node.ports,
+        })
+    }
+
+    /// One round. Returns whether there was anything to do.
+    pub(super) fn round(&mut self, umem: &mut Umem, clock: impl Fn() -> Nanos) -> bool {
+        // The clock first, then the rings: what arrives in between is of the next round.
+        let now = clock();
+        self.mind_stall(now);
+        let mut busy = self.release_due(umem, now, &clock);
+        for port in self.ports.iter_mut().flatten() {
+            port.refresh(now);
+        }
+        busy |= self.take(umem, now);
+        self.core.advance(now - self.latency, &mut self.releases);
+        busy |= self.release_due(umem, clock(), &clock);
+        for port in self.ports.iter_mut().flatten() {
+            port.reap(umem);
+            port.refill(umem);
+        }
+        busy
+    }
+
+    fn mind_stall(&mut self, now: Nanos) {
+        if self.stall == Stall::ReAnchor
+            && self.last_round != Nanos(0)
+            && now.since(self.last_round) > STALLED_NS
+        {
+            self.link_stalled_ns += self.core.reanchor(now - self.latency);
+        }
+        self.last_round = now;
+    }
+
+    /// Feeds the core what has arrived, earliest first.
+    fn take(&mut self, umem: &mut Umem, now: Nanos) -> bool {
+        self.merge.clear();
+        for (number, port) in self.ports.iter_mut().enumerate() {
+            if let Some(port) = port {
+                for ring in 0..port.rings() {
+                    let head = port.head(ring, umem);
+                    self.merge.push(number as u16, ring as u16, head);
+                }
+            }
+        }
+        let horizon = now - self.settle;
+        let mut taken = 0;
+        while taken < BURST
+            && let Some(slot) = self.merge.earliest(horizon)
+        {
+            let head = self.merge.head(slot);
+            let number = usize::from(head.port);
+            let Some(port) = &mut self.ports[number] else { break };
+            if let Some(frame) = port.take(usize::from(head.ring), umem) {
+                self.core.receive(
+                    PortId(head.port),
+                    frame.frame,
+                    &frame.class,
+                    frame.stamp,
+                    umem,
+                    &mut self.releases,
+                );
+            }
+            let next = port.head(usize::from(head.ring), umem);
+            self.merge.replace(slot, next);
+            taken += 1;
+        }
+        taken > 0
+    }
+
+    /// Hands over every frame whose instant has come, and kicks the ports that got any.
+    fn release_due(&mut self, umem: &mut Umem, mut now: Nanos, clock: &impl Fn() -> Nanos) -> bool {
+        let mut busy = false;
+        for number in 0..self.ports.len() {
+            while self.releases.due(number).is_some_and(|due| due <= now) {
+                let Some(departure) = self.releases.line(number).front().copied() else { break };
+                let Some(port) = &mut self.ports[number] else {
+                    self.releases.line(number).pop();
+                    umem.free(departure.frame);
+                    continue;
+                };
+                if !port.has_room() {
+                    break;
+                }
+                let due = self.releases.due(number).unwrap_or(now);
+                self.releases.line(number).pop();
+                let released = if departure.info.kind.is_sync() { clock() } else { now };
+                let late = released.since(due);
+                let lateness_ns = (late + departure.arrived.since(departure.stamp)) as i64;
+                self.release_late[number].saturating_record(late);
+                self.late_arrival[number].saturating_record(departure.arrived.since(departure.stamp));
+                self.record(umem, &departure, released, lateness_ns);
+                if self.correct_lateness && departure.info.kind.is_sync() {
+                    lateness::correct(umem.bytes_mut(departure.frame), &departure.info, lateness_ns);
+                }
+                if let Some(port) = &mut self.ports[number] {
+                    // Room was seen above, and only this thread fills the ring.
+                    if port.transmit(umem, departure.frame, &departure.info).is_err() {
+                        umem.free(departure.frame);
+                    }
+                }
+                self.pending[number] = true;
+                busy = true;
+            }
+            if self.pending[number]
+                && let Some(port) = &mut self.ports[number]
+            {
+                self.pending[number] = port.kick() == Kick::Pending;
+                port.reap(umem);
+                self.releases.line(number).outstanding_bytes = port.tx_outstanding_bytes();
+                now = clock();
+            }
+        }
+        busy
+    }
+
+    fn record(&mut self, umem: &Umem, departure: &Departure, released: Nanos, lateness_ns: i64) {
+        let Some(recorder) = &mut self.releases.recorder else { return };
+        let sync = departure.info.kind.is_sync();
+        if sync || recorder.wants_all() {
+            let message =
+                if sync { ptp::message_id(umem.bytes(departure.frame), &departure.info) } else { None };
+            recorder.push(Record::sent(departure, released, lateness_ns, message));
+        }
+    }
+
+    /// The next instant at which this switch has something to do by itself.
+    pub(super) fn next_event(&self) -> Option<Nanos> {
+        let decision = self.core.next_decision().map(|at| at + self.latency);
+        [self.releases.next_due(), decision].into_iter().flatten().min()
+    }
+
+    /// Stops: gives back what waits for release, closes the ports in the order that loses no chunk.
+    pub(super) fn stop(&mut self, umem: &mut Umem) {
+        for number in 0..self.ports.len() {
+            while let Some(departure) = self.releases.line(number).pop() {
+                umem.free(departure.frame);
+            }
+        }
+        self.core.clear(umem);
+        for port in self.ports.drain(..).flatten() {
+            port.close(umem);
+        }
+    }
+}

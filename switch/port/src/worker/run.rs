@@ -1,0 +1,177 @@
+//! The loop itself.
+
+use std::{
+    io,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
+
+use crossbeam_channel::{Receiver, Sender};
+use plimsoll_core::Nanos;
+use rustix::{
+    event::{PollFd, PollFlags, Timespec, poll},
+    thread::{CpuSet, sched_setaffinity},
+    time::{ClockId, clock_gettime},
+};
+
+use super::{Idle, Snapshot, node::Running};
+use crate::{Port, PortError, Umem};
+
+/// How long an adaptive worker spins after the last frame.
+const SPIN_NS: u64 = 100_000;
+/// A sleeping worker looks at its commands at least this often.
+const NAP: Duration = Duration::from_millis(20);
+/// Rounds between two looks at whether an interface has gone.
+const LIVENESS_NS: u64 = 200_000_000;
+
+type Open = Box<dyn FnOnce(&mut Umem) -> Result<Port, PortError> + Send>;
+
+/// What the handle asks of the loop.
+pub(super) enum Command {
+    Snapshot(Sender<Snapshot>),
+    FlushFdb(Sender<usize>),
+    Reopen { node: usize, port: usize, open: Open, reply: Sender<Result<(), PortError>> },
+    Stop(Sender<Snapshot>),
+}
+
+/// What the thread owns.
+pub(super) struct Loop {
+    pub(super) nodes: Vec<Running>,
+    pub(super) umem: Umem,
+    pub(super) idle: Idle,
+    pub(super) inbox: Receiver<Command>,
+    pub(super) attention: Arc<AtomicBool>,
+}
+
+/// CLOCK_MONOTONIC, the clock of `bpf_ktime_get_ns`.
+fn clock() -> Nanos {
+    let t = clock_gettime(ClockId::Monotonic);
+    Nanos(t.tv_sec as u64 * 1_000_000_000 + t.tv_nsec as u64)
+}
+
+/// The thread's main function: pins, tells how that went, runs until told to stop.
+pub(super) fn main(mut engine: Loop, cpu: Option<usize>, started: &Sender<io::Result<()>>) {
+    let pinned = cpu.map_or(Ok(()), pin);
+    let failed = pinned.is_err();
+    let _ = started.send(pinned);
+    if failed {
+        engine.close();
+        return;
+    }
+    engine.run();
+}
+
+fn pin(cpu: usize) -> io::Result<()> {
+    if cpu >= CpuSet::MAX_CPU {
+        return Err(io::Error::from_raw_os_error(libc::EINVAL));
+    }
+    let mut set = CpuSet::new();
+    set.set(cpu);
+    Ok(sched_setaffinity(None, &set)?)
+}
+
+impl Loop {
+    fn run(&mut self) {
+        let mut last_busy = clock();
+        let mut last_liveness = last_busy;
+        loop {
+            let mut busy = false;
+            for node in &mut self.nodes {
+                busy |= node.round(&mut self.umem, clock);
+            }
+            if self.attention.load(Ordering::Relaxed) {
+                self.attention.store(false, Ordering::Release);
+                if self.obey() {
+                    return;
+                }
+            }
+            let now = clock();
+            if now.since(last_liveness) > LIVENESS_NS {
+                last_liveness = now;
+                self.drop_absent();
+            }
+            if busy {
+                last_busy = now;
+            } else if self.idle == Idle::Sleep
+                || (self.idle == Idle::Adaptive && now.since(last_busy) > SPIN_NS)
+            {
+                self.sleep(now);
+            }
+        }
+    }
+
+    /// Carries out what was asked. Returns whether to stop.
+    fn obey(&mut self) -> bool {
+        while let Ok(command) = self.inbox.try_recv() {
+            match command {
+                Command::Snapshot(reply) => {
+                    let _ = reply.send(Snapshot::take(&self.nodes, &self.umem));
+                }
+                Command::FlushFdb(reply) => {
+                    let _ = reply.send(self.nodes.iter_mut().map(|n| n.core.flush_fdb()).sum());
+                }
+                Command::Reopen { node, port, open, reply } => {
+                    let opened = open(&mut self.umem).map(|new| {
+                        if let Some(old) = self.nodes[node].ports[port].replace(new) {
+                            old.close(&mut self.umem);
+                        }
+                    });
+                    let _ = reply.send(opened);
+                }
+                Command::Stop(reply) => {
+                    let mut last = Snapshot::take(&self.nodes, &self.umem);
+                    self.close();
+                    last.frames = self.umem.tally(std::iter::empty());
+                    let _ = reply.send(last);
+                    return true;
+                }
+            }
+        }
+        false
+    }
+
+    fn close(&mut self) {
+        for node in &mut self.nodes {
+            node.stop(&mut self.umem);
+        }
+    }
+
+    /// Closes the ports whose interface is gone; the others go on.
+    fn drop_absent(&mut self) {
+        for node in &mut self.nodes {
+            for slot in &mut node.ports {
+                if slot.as_ref().is_some_and(|port| !port.is_alive())
+                    && let Some(port) = slot.take()
+                {
+                    tracing::warn!(
+                        port = port.describe().interface,
+                        "the interface is gone; the port is absent until it comes back by name"
+                    );
+                    port.close(&mut self.umem);
+                }
+            }
+        }
+    }
+
+    /// Waits for a frame, for what is due, or for a nap's length.
+    fn sleep(&self, now: Nanos) {
+        let due = self.nodes.iter().filter_map(Running::next_event).min();
+        let wait = due.map_or(NAP, |at| Duration::from_nanos(at.since(now)).min(NAP));
+        if wait < Duration::from_micros(60) {
+            return; // a sleep takes longer to wake from than it is worth
+        }
+        let mut fds: Vec<PollFd<'_>> = self
+            .nodes
+            .iter()
+            .flat_map(|n| n.ports.iter().flatten())
+            .flat_map(Port::sockets)
+            .map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN))
+            .collect();
+        let timeout = Timespec::try_from(wait).ok();
+        // EINTR and the like only end the wait early.
+        let _ = poll(&mut fds, timeout.as_ref());
+    }
+}

@@ -1,0 +1,123 @@
+//! All counters of a worker as of one moment, as control socket and results print them.
+
+use hdrhistogram::Histogram;
+use plimsoll_core::SwitchStats;
+use serde::Serialize;
+
+use super::node::Running;
+use crate::{PortCounters, PortDescription, Tally, Umem};
+
+/// A worker's counters.
+#[derive(Clone, Debug, Serialize)]
+pub struct Snapshot {
+    /// Each switch.
+    pub switches: Vec<NodeSnapshot>,
+    /// Where all chunks of the frame memory are.
+    pub frames: Tally,
+    /// Whether each of them is in exactly one place.
+    pub frames_conserved: bool,
+}
+
+/// One switch's counters.
+#[derive(Clone, Debug, Serialize)]
+pub struct NodeSnapshot {
+    /// Its name.
+    pub name: String,
+    /// Pipeline latency in ns.
+    pub latency_ns: u64,
+    /// Nanoseconds for which links stood still after stalls (`stall = "re-anchor"`).
+    pub link_stalled_ns: u64,
+    /// Its ports.
+    pub ports: Vec<PortSnapshot>,
+    /// What the core counted.
+    pub stats: SwitchStats,
+}
+
+/// One port of the machine.
+#[derive(Clone, Debug, Serialize)]
+pub struct PortSnapshot {
+    /// Name in the configuration.
+    pub name: String,
+    /// How it was opened; `None` while the interface is absent.
+    pub description: Option<PortDescription>,
+    /// What it counted; `None` while the interface is absent.
+    pub counters: Option<PortCounters>,
+    /// How late frames were released.
+    pub release_late: Lateness,
+    /// How much later than stamped frames were taken as arrived (inversions).
+    pub late_arrival: Lateness,
+}
+
+/// A distribution of delays in nanoseconds.
+#[derive(Clone, Copy, Debug, Default, Serialize)]
+pub struct Lateness {
+    /// Frames counted.
+    pub frames: u64,
+    /// Frames later than 1 us.
+    pub count: u64,
+    /// Median.
+    pub p50_ns: u64,
+    /// 99th percentile.
+    pub p99_ns: u64,
+    /// 99.9th percentile.
+    pub p999_ns: u64,
+    /// Largest.
+    pub max_ns: u64,
+    /// Share within 1 us, 0..1; 1 where nothing was counted.
+    pub within_1us: f64,
+}
+
+impl Lateness {
+    fn of(h: &Histogram<u64>) -> Self {
+        let frames = h.len();
+        let within = h.count_between(0, 1000);
+        Self {
+            frames,
+            count: frames - within,
+            p50_ns: h.value_at_quantile(0.5),
+            p99_ns: h.value_at_quantile(0.99),
+            p999_ns: h.value_at_quantile(0.999),
+            max_ns: h.max(),
+            within_1us: if frames == 0 { 1.0 } else { within as f64 / frames as f64 },
+        }
+    }
+}
+
+impl Snapshot {
+    pub(super) fn take(nodes: &[Running], umem: &Umem) -> Self {
+        let frames = umem.tally(nodes.iter().flat_map(|n| n.ports.iter().flatten()));
+        Self {
+            switches: nodes.iter().map(NodeSnapshot::of).collect(),
+            frames,
+            frames_conserved: frames.is_whole(),
+        }
+    }
+}
+
+impl NodeSnapshot {
+    fn of(node: &Running) -> Self {
+        let config = node.core.config();
+        let ports = config
+            .ports
+            .iter()
+            .enumerate()
+            .map(|(number, port)| {
+                let open = node.ports.get(number).and_then(Option::as_ref);
+                PortSnapshot {
+                    name: port.name.clone(),
+                    description: open.map(|p| p.describe().clone()),
+                    counters: open.map(crate::Port::counters),
+                    release_late: Lateness::of(&node.release_late[number]),
+                    late_arrival: Lateness::of(&node.late_arrival[number]),
+                }
+            })
+            .collect();
+        Self {
+            name: config.name.clone(),
+            latency_ns: node.latency,
+            link_stalled_ns: node.link_stalled_ns,
+            ports,
+            stats: node.core.stats().clone(),
+        }
+    }
+}
