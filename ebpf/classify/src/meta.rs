@@ -12,19 +12,25 @@ pub const NO_PRIORITY: u8 = 0xFF;
 const MAGIC: u16 = 0x504C; // "PL"
 
 /// What a frame is to a switch that marks. The number is the ABI.
+///
+/// A kind other than [`Kind::Other`] says: the message's whole header is inside the frame and inside its datagram, the
+/// frame is no fragment, no Authentication Header covers it, and no tunnel was opened to find it. It does not say that
+/// the message may be marked: that is narrower (PTP version, messageLength, NTP version and mode).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
 #[repr(u8)]
 pub enum Kind {
     /// Everything else.
     #[default]
     Other = 0,
-    /// PTP messageType 0..3 (Sync, Delay_Req, Pdelay_Req, Pdelay_Resp), IEEE 1588-2019 clause 13.
+    /// PTP version 2 messageType 0..3 (Sync, Delay_Req, Pdelay_Req, Pdelay_Resp; IEEE 1588-2019 clause 13) over
+    /// EtherType 0x88F7 or to UDP port 319. PTP version 1 to UDP port 319.
     PtpEvent = 1,
-    /// PTP messageType 8..D (Follow_Up, Delay_Resp, Announce, ...). Never marked.
+    /// PTP version 2 messageType 8..D (Follow_Up, Delay_Resp, Announce, ...), also to UDP port 320. PTP version 1 to
+    /// UDP port 320. Never marked.
     PtpGeneral = 2,
-    /// NTP mode 1 and 3 (RFC 5905).
+    /// NTP of any version but 0, from or to UDP port 123: mode 1 and 3 (RFC 5905), mode 6 and 7 without response bit.
     NtpRequest = 3,
-    /// NTP mode 2, 4 and 5.
+    /// The same: mode 2, 4 and 5, mode 6 and 7 with response bit (RFC 9327).
     NtpResponse = 4,
 }
 
@@ -55,15 +61,16 @@ pub struct Flags(pub u8);
 impl Flags {
     /// At least one VLAN tag (0x8100 or 0x88A8) in the frame.
     pub const TAGGED: Self = Self(1);
-    /// An IPv4 or IPv6 fragment (first ones included): no transport header is trusted.
+    /// An IPv4 or IPv6 fragment (first and atomic ones included): no transport header is trusted.
     pub const FRAGMENT: Self = Self(2);
     /// The transport checksum holds only the folded pseudo-header sum (Linux CHECKSUM_PARTIAL).
     pub const PARTIAL_CHECKSUM: Self = Self(4);
-    /// The frame's network layer is IPv4.
+    /// The frame's network layer is IPv4, its header with all options inside the frame.
     pub const IPV4: Self = Self(8);
-    /// The frame's network layer is IPv6.
+    /// The frame's network layer is IPv6, its fixed header inside the frame.
     pub const IPV6: Self = Self(16);
-    /// A header that the frame announces does not fit into the frame or into the classifier's window.
+    /// A header that the frame announces does not fit into the frame or into the classifier's window, or stands behind
+    /// more than [`MAX_EXTENSIONS`](crate::MAX_EXTENSIONS) extension headers.
     pub const TRUNCATED: Self = Self(32);
     /// [`Class::l4`] is a UDP header, [`Class::payload`] its first payload octet.
     pub const UDP: Self = Self(64);
@@ -95,13 +102,15 @@ pub struct Class {
     pub priority: u8,
     /// What else is known.
     pub flags: Flags,
-    /// Offset of the network header (or of the PTP header for PTP over Ethernet).
+    /// Offset of what follows the EtherType: the network header, or the PTP header for PTP over Ethernet. Known of
+    /// every frame that has an Ethernet header: 14, 18 or 22.
     pub l3: u8,
     /// Offset of the transport header.
     pub l4: u8,
     /// Offset of the UDP payload, or of the PTP header for PTP over Ethernet.
     pub payload: u8,
-    /// EtherType after the tags, host order.
+    /// EtherType after the tags, host order; a number below 0x600 is a length (802.3). A third tag's 0x8100 or 0x88A8
+    /// stands here, and so does that of a tag which the frame's end cuts.
     pub ethertype: u16,
     /// The outer tag's TCI (PCP, DEI, VID), host order; 0 where the frame is untagged.
     pub tci: u16,
