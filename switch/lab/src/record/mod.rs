@@ -1,0 +1,7 @@
+//! Ground truth on its way from the worker to whoever wants it: files, joins, tests.
+
+mod collector;
+mod csv;
+
+pub use collector::{Collector, Sink};
+pub use csv::{CSV_HEADER, CsvFile};
