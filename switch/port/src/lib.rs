@@ -11,3 +11,6 @@ pub use error::{PortError, PortErrorKind};
 pub use options::{Mode, PortOptions, UmemOptions};
 pub use port::{Full, Kick, Port, Received};
 pub use umem::Umem;
+
+pub mod namespace;
+pub mod netlink;
