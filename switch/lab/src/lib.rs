@@ -1,1 +1,3 @@
 //! Topology files, namespaces, traffic, clocks, results.
+
+pub mod traffic;
