@@ -1,7 +1,7 @@
 //! The Ethernet header and up to two VLAN tags (802.1Q clause 9: 0x8100 and 0x88A8, in any mix).
 
-use crate::window::{be16, seen};
-use crate::{Class, Flags, WINDOW};
+use crate::window::{Window, seen};
+use crate::{Class, Flags};
 
 pub(crate) const ETHERTYPE_IPV4: u16 = 0x0800;
 pub(crate) const ETHERTYPE_IPV6: u16 = 0x86DD;
@@ -17,13 +17,13 @@ const MAX_TAGS: u32 = 2;
 
 /// Fills in EtherType, outer tag, priority and `l3`; false where nothing behind them can be read.
 #[inline(always)]
-pub(crate) fn read(window: &[u8; WINDOW], len: u32, class: &mut Class) -> bool {
+pub(crate) fn read(window: Window<'_>, len: u32, class: &mut Class) -> bool {
     let seen = seen(len);
     if seen < HEADER {
         class.flags = class.flags.with(Flags::TRUNCATED);
         return false;
     }
-    let mut ethertype = be16(window, HEADER - 2);
+    let mut ethertype = window.be16(HEADER - 2);
     let mut next = HEADER;
     let mut tags = 0;
     while tags < MAX_TAGS && (ethertype == TPID_C || ethertype == TPID_S) {
@@ -34,11 +34,11 @@ pub(crate) fn read(window: &[u8; WINDOW], len: u32, class: &mut Class) -> bool {
             return false;
         }
         if tags == 0 {
-            class.tci = be16(window, next);
+            class.tci = window.be16(next);
             class.priority = (class.tci >> 13) as u8;
             class.flags = class.flags.with(Flags::TAGGED);
         }
-        ethertype = be16(window, next + 2);
+        ethertype = window.be16(next + 2);
         next += TAG;
         tags += 1;
     }

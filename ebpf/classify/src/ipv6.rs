@@ -1,8 +1,8 @@
 //! The IPv6 header and its extension headers (RFC 8200 section 4).
 
 use crate::transport::Upper;
-use crate::window::{be16, octet, seen, sum};
-use crate::{Class, Flags, NO_PRIORITY, WINDOW};
+use crate::window::{Window, seen};
+use crate::{Class, Flags, NO_PRIORITY};
 
 /// Extension headers that the classifier walks; more make the frame [`Kind::Other`](crate::Kind::Other) with
 /// [`Flags::TRUNCATED`].
@@ -21,14 +21,14 @@ const DESTINATION: u8 = 60;
 
 /// Fills in flags and priority; `None` where no transport header is to be read.
 #[inline(always)]
-pub(crate) fn read(window: &[u8; WINDOW], len: u32, class: &mut Class) -> Option<Upper> {
+pub(crate) fn read(window: Window<'_>, len: u32, class: &mut Class) -> Option<Upper> {
     let l3 = u32::from(class.l3);
     let seen = seen(len);
     if l3 + HEADER > seen {
         class.flags = class.flags.with(Flags::TRUNCATED);
         return None;
     }
-    let first = octet(window, l3);
+    let first = window.octet(l3);
     if first >> 4 != 6 {
         return None;
     }
@@ -37,11 +37,11 @@ pub(crate) fn read(window: &[u8; WINDOW], len: u32, class: &mut Class) -> Option
         // The traffic class begins at the header's fifth bit.
         class.priority = (first & 0x0F) >> 1;
     }
-    let announced = u32::from(be16(window, l3 + PAYLOAD_LENGTH));
+    let announced = u32::from(window.be16(l3 + PAYLOAD_LENGTH));
     let mut at = l3 + HEADER;
     // 0 is a jumbogram (RFC 2675), or one that segmentation will cut (BIG TCP).
     let packet_end = if announced == 0 { len } else { at + announced };
-    let mut protocol = octet(window, l3 + NEXT_HEADER);
+    let mut protocol = window.octet(l3 + NEXT_HEADER);
     let mut authenticated = false;
     let mut walked = 0;
     loop {
@@ -57,7 +57,7 @@ pub(crate) fn read(window: &[u8; WINDOW], len: u32, class: &mut Class) -> Option
             class.flags = class.flags.with(Flags::TRUNCATED);
             return None;
         }
-        let units = u32::from(octet(window, at + 1));
+        let units = u32::from(window.octet(at + 1));
         let size = if protocol == AUTHENTICATION {
             authenticated = true;
             (units + 2) * 4 // RFC 4302 section 2.2
@@ -68,7 +68,7 @@ pub(crate) fn read(window: &[u8; WINDOW], len: u32, class: &mut Class) -> Option
             class.flags = class.flags.with(Flags::TRUNCATED);
             return None;
         }
-        protocol = octet(window, at);
+        protocol = window.octet(at);
         at += size;
         walked += 1;
     }
@@ -76,7 +76,7 @@ pub(crate) fn read(window: &[u8; WINDOW], len: u32, class: &mut Class) -> Option
         protocol,
         at,
         length: packet_end.saturating_sub(at),
-        addresses: sum(window, l3 + SOURCE, 16),
+        addresses: window.sum::<16>(l3 + SOURCE),
         authenticated,
     })
 }

@@ -36,14 +36,21 @@ pub use tap::{
     MAP_TAP_LOST, MAP_TAP_RECORDS, PROGRAM_TAP, PROGRAM_TAP_EGRESS, PROGRAM_TAP_INGRESS, TAP_HEAD,
     TAP_RECORD_LEN, TapPoint, TapRecord,
 };
+pub use window::Window;
 
 use ethernet::{ETHERTYPE_IPV4, ETHERTYPE_IPV6, ETHERTYPE_PTP};
 
 /// Classifies a frame from its first [`WINDOW`] octets; `len` is the whole frame's length in octets, without FCS.
 ///
-/// Octets of `window` past `len` are ignored. What the kind asks of a frame: [`Kind`].
+/// Octets of `octets` past `len` are ignored. What a kind asks of a frame: [`Kind`].
+#[inline]
+pub fn classify(octets: &[u8; WINDOW], len: u32) -> Class {
+    classify_window(Window::new(octets), len)
+}
+
+/// [`classify`] as the BPF program calls it.
 #[inline(always)]
-pub fn classify(window: &[u8; WINDOW], len: u32) -> Class {
+pub fn classify_window(window: Window<'_>, len: u32) -> Class {
     let mut class = Class::OTHER;
     if !ethernet::read(window, len, &mut class) {
         return class;

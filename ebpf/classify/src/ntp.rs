@@ -1,6 +1,6 @@
 //! NTP messages by mode (RFC 5905 section 7.3; modes 6 and 7: RFC 9327).
 
-use crate::window::octet;
+use crate::window::Window;
 use crate::{Class, Flags, Kind, WINDOW};
 
 pub(crate) const PORT: u16 = 123;
@@ -15,12 +15,12 @@ const PRIVATE_RESPONSE: u8 = 0x80;
 
 /// The message from `at` to `end`. Version 0 and mode 0 are no NTP: what a scanner sends.
 #[inline(always)]
-pub(crate) fn read(window: &[u8; WINDOW], at: u32, end: u32, class: &mut Class) {
+pub(crate) fn read(window: Window<'_>, at: u32, end: u32, class: &mut Class) {
     if at + PRIVATE_HEADER > end || at + 2 > WINDOW as u32 {
         class.flags = class.flags.with(Flags::TRUNCATED);
         return;
     }
-    let (first, second) = (octet(window, at), octet(window, at + 1));
+    let (first, second) = (window.octet(at), window.octet(at + 1));
     if first >> 3 & 7 == 0 {
         return;
     }

@@ -1,6 +1,6 @@
 //! PTP messages by version and messageType (IEEE 1588-2019 clause 13.3, annexes C, D and E).
 
-use crate::window::octet;
+use crate::window::Window;
 use crate::{Class, Flags, Kind, WINDOW};
 
 /// UDP port of event messages.
@@ -16,10 +16,10 @@ const LAST_GENERAL: u8 = 0xD;
 
 /// PTP over Ethernet: version 2 only, whatever the destination address.
 #[inline(always)]
-pub(crate) fn over_ethernet(window: &[u8; WINDOW], len: u32, class: &mut Class) {
+pub(crate) fn over_ethernet(window: Window<'_>, len: u32, class: &mut Class) {
     let at = u32::from(class.l3);
     if fits(at, len, class) {
-        class.kind = version_2(octet(window, at), octet(window, at + 1));
+        class.kind = version_2(window.octet(at), window.octet(at + 1));
     }
 }
 
@@ -27,11 +27,11 @@ pub(crate) fn over_ethernet(window: &[u8; WINDOW], len: u32, class: &mut Class) 
 ///
 /// An event message on the general port stays [`Kind::Other`]: no clock takes a timestamp of it.
 #[inline(always)]
-pub(crate) fn over_udp(window: &[u8; WINDOW], at: u32, end: u32, port: u16, class: &mut Class) {
+pub(crate) fn over_udp(window: Window<'_>, at: u32, end: u32, port: u16, class: &mut Class) {
     if !fits(at, end, class) {
         return;
     }
-    let (first, version) = (octet(window, at), octet(window, at + 1));
+    let (first, version) = (window.octet(at), window.octet(at + 1));
     // Version 1 begins with a 16-bit versionPTP and has its messageType elsewhere: the port tells.
     class.kind = if first == 0 && version == 1 {
         if port == EVENT_PORT { Kind::PtpEvent } else { Kind::PtpGeneral }

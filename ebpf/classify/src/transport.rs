@@ -1,7 +1,7 @@
 //! UDP and TCP headers, partial checksums, and the ports of PTP and NTP.
 
-use crate::window::{be16, ne16, seen};
-use crate::{Class, Flags, WINDOW, ntp, ptp};
+use crate::window::{Window, seen};
+use crate::{Class, Flags, ntp, ptp};
 
 const UDP: u8 = 17;
 const TCP: u8 = 6;
@@ -29,7 +29,7 @@ pub(crate) struct Upper {
 
 /// Fills in `l4`, `payload`, flags and kind.
 #[inline(always)]
-pub(crate) fn read(window: &[u8; WINDOW], len: u32, upper: Upper, class: &mut Class) {
+pub(crate) fn read(window: Window<'_>, len: u32, upper: Upper, class: &mut Class) {
     let at = upper.at;
     let packet_end = min(len, at + upper.length);
     let header = match upper.protocol {
@@ -44,16 +44,16 @@ pub(crate) fn read(window: &[u8; WINDOW], len: u32, upper: Upper, class: &mut Cl
     class.l4 = at as u8;
     if upper.protocol == TCP {
         class.flags = class.flags.with(Flags::TCP);
-        if ne16(window, at + TCP_CHECKSUM) == pseudo_header(upper.addresses, TCP, upper.length) {
+        if window.ne16(at + TCP_CHECKSUM) == pseudo_header(upper.addresses, TCP, upper.length) {
             class.flags = class.flags.with(Flags::PARTIAL_CHECKSUM);
         }
         return;
     }
     let payload = at + UDP_HEADER;
-    let udp_length = u32::from(be16(window, at + UDP_LENGTH));
+    let udp_length = u32::from(window.be16(at + UDP_LENGTH));
     class.flags = class.flags.with(Flags::UDP);
     class.payload = payload as u8;
-    if ne16(window, at + UDP_CHECKSUM) == pseudo_header(upper.addresses, UDP, udp_length) {
+    if window.ne16(at + UDP_CHECKSUM) == pseudo_header(upper.addresses, UDP, udp_length) {
         class.flags = class.flags.with(Flags::PARTIAL_CHECKSUM);
     }
     if upper.authenticated {
@@ -61,7 +61,7 @@ pub(crate) fn read(window: &[u8; WINDOW], len: u32, upper: Upper, class: &mut Cl
     }
     // Padding behind the datagram is no part of a message. 0 is a jumbogram (RFC 2675 section 4).
     let end = if udp_length == 0 { packet_end } else { min(packet_end, at + udp_length) };
-    match (be16(window, at), be16(window, at + UDP_DESTINATION)) {
+    match (window.be16(at), window.be16(at + UDP_DESTINATION)) {
         (_, ptp::EVENT_PORT) => ptp::over_udp(window, payload, end, ptp::EVENT_PORT, class),
         (_, ptp::GENERAL_PORT) => ptp::over_udp(window, payload, end, ptp::GENERAL_PORT, class),
         (ntp::PORT, _) | (_, ntp::PORT) => ntp::read(window, payload, end, class),
