@@ -14,3 +14,4 @@ pub use umem::Umem;
 
 pub mod namespace;
 pub mod netlink;
+pub mod packet;

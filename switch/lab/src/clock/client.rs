@@ -1,0 +1,256 @@
+//! The side that measures: it listens to Sync and Follow_Up, asks with Delay_Req, and writes down what it saw.
+
+use super::{
+    ClockError, DEFAULT_INTERVAL, DelayRecord, PortIdentity, Recording, SyncRecord, Transport, log_interval,
+    message::{Body, Message, flags},
+    socket::{Received, Sockets},
+};
+use plimsoll_core::wire::word::{Direction, Word};
+use rand::{Rng, SeedableRng};
+use rand_chacha::ChaCha8Rng;
+use serde::Serialize;
+use std::{
+    collections::VecDeque,
+    sync::atomic::{AtomicBool, Ordering},
+    time::{Duration, Instant},
+};
+
+/// Longest wait before the stop flag is looked at again.
+const NAP: Duration = Duration::from_millis(50);
+/// Messages that wait for their other half; older ones are given up. 16 s at 64 a second.
+const PENDING: usize = 1024;
+
+/// What a client is told.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ClientConfig {
+    /// The interface.
+    pub interface: String,
+    /// What carries the messages.
+    pub transport: Transport,
+    /// domainNumber.
+    pub domain: u8,
+    /// Mean time between Delay_Reqs.
+    pub interval: Duration,
+    /// Seed of the instants within each interval.
+    pub seed: u64,
+}
+
+impl ClientConfig {
+    /// The defaults: domain 0, 64 Delay_Reqs a second.
+    pub fn new(interface: impl Into<String>, transport: Transport) -> Self {
+        Self { interface: interface.into(), transport, domain: 0, interval: DEFAULT_INTERVAL, seed: 1 }
+    }
+}
+
+/// What came to nothing at a client.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct ClientCounters {
+    /// Syncs without their Follow_Up, or the reverse.
+    pub incomplete_syncs: u64,
+    /// Delay_Reqs without an answer.
+    pub unanswered_requests: u64,
+    /// Syncs without a receive stamp.
+    pub syncs_without_stamp: u64,
+    /// Delay_Reqs that the kernel refused or gave no transmit stamp for.
+    pub requests_without_stamp: u64,
+    /// Marking words of no valid mode: taken as no mark.
+    pub invalid_words: u64,
+    /// Messages that are none, of another domain, of another server, for another client, or came twice.
+    pub ignored: u64,
+}
+
+/// A client on its interface.
+#[derive(Debug)]
+pub struct Client {
+    config: ClientConfig,
+    identity: PortIdentity,
+    sockets: Sockets,
+    /// The first server heard; the client stays with it.
+    server: Option<PortIdentity>,
+    halves: VecDeque<HalfSync>,
+    /// sequenceId and t3 of Delay_Reqs on their way.
+    asked: VecDeque<(u16, u64)>,
+    recording: Recording,
+}
+
+/// What is known of a Sync whose other half is still to come; Follow_Up may overtake it.
+#[derive(Debug, Default)]
+struct HalfSync {
+    sequence: u16,
+    /// t2, correctionField and marks of the Sync.
+    sync: Option<(u64, i64, u32)>,
+    /// t1 and correctionField of the Follow_Up.
+    follow_up: Option<(u64, i64)>,
+}
+
+impl Client {
+    /// Opens its sockets in the calling thread's network namespace.
+    ///
+    /// # Errors
+    /// [`ClockError`] where the interface or a socket is not to be had.
+    pub fn open(config: ClientConfig) -> Result<Self, ClockError> {
+        let sockets = Sockets::open(&config.interface, config.transport)?;
+        let identity = sockets.identity();
+        Ok(Self {
+            config,
+            identity,
+            sockets,
+            server: None,
+            halves: VecDeque::new(),
+            asked: VecDeque::new(),
+            recording: Recording::default(),
+        })
+    }
+
+    /// Measures until `stop` is set, and hands over what it saw. It asks once it has heard a server, at a random
+    /// instant of every interval, so that its requests keep no step with anything.
+    ///
+    /// # Errors
+    /// [`ClockError::Call`] where the interface goes away.
+    pub fn run(&mut self, stop: &AtomicBool) -> Result<Recording, ClockError> {
+        let mut rng = ChaCha8Rng::seed_from_u64(self.config.seed);
+        let mut sequence = 0u16;
+        let mut interval_start = Instant::now();
+        let mut next = interval_start + self.config.interval.mul_f64(rng.random());
+        while !stop.load(Ordering::Relaxed) {
+            let now = Instant::now();
+            if now >= next {
+                if self.server.is_some() {
+                    self.ask(sequence)?;
+                    sequence = sequence.wrapping_add(1);
+                }
+                // Intervals that were missed are left out.
+                interval_start = (interval_start + self.config.interval).max(now - self.config.interval);
+                next = interval_start + self.config.interval.mul_f64(rng.random());
+            }
+            while let Some(received) = self.sockets.receive()? {
+                self.take(&received);
+            }
+            self.sockets.wait(next.saturating_duration_since(Instant::now()).min(NAP))?;
+        }
+        let counters = &mut self.recording.counters;
+        counters.incomplete_syncs += self.halves.len() as u64;
+        counters.unanswered_requests += self.asked.len() as u64;
+        self.halves.clear();
+        self.asked.clear();
+        Ok(std::mem::take(&mut self.recording))
+    }
+
+    /// The identity that its messages carry.
+    pub const fn identity(&self) -> PortIdentity {
+        self.identity
+    }
+
+    fn ask(&mut self, sequence: u16) -> Result<(), ClockError> {
+        let request = Message {
+            domain: self.config.domain,
+            flags: 0,
+            correction: 0,
+            word: 0,
+            source: self.identity,
+            sequence,
+            log_interval: log_interval(self.config.interval),
+            body: Body::DelayReq { origin_ns: 0 },
+        };
+        let Some(t3) = self.sockets.send_event(&request)? else {
+            self.recording.counters.requests_without_stamp += 1;
+            return Ok(());
+        };
+        self.asked.push_back((sequence, t3));
+        if self.asked.len() > PENDING {
+            self.asked.pop_front();
+            self.recording.counters.unanswered_requests += 1;
+        }
+        Ok(())
+    }
+
+    fn take(&mut self, received: &Received) {
+        let ours = |message: &Message| {
+            message.domain == self.config.domain
+                && *self.server.get_or_insert(message.source) == message.source
+        };
+        let Some(message) = received.message.ok().filter(ours) else {
+            self.recording.counters.ignored += 1;
+            return;
+        };
+        match message.body {
+            Body::Sync { origin_ns } => {
+                let Some(t2) = received.at else {
+                    self.recording.counters.syncs_without_stamp += 1;
+                    return;
+                };
+                let count = self.count(message.word, Direction::Reverse);
+                let two_step = message.flags & flags::TWO_STEP != 0;
+                self.complete(message, |half| {
+                    half.sync = half.sync.or(Some((t2, message.correction, count)));
+                    if !two_step {
+                        half.follow_up = Some((origin_ns, 0));
+                    }
+                });
+            }
+            Body::FollowUp { origin_ns } => {
+                self.complete(message, |half| half.follow_up = Some((origin_ns, message.correction)));
+            }
+            Body::DelayResp { receive_ns, requesting } => self.answered(&message, receive_ns, requesting),
+            Body::Announce { .. } | Body::DelayReq { .. } => {}
+        }
+    }
+
+    fn count(&mut self, word: u32, direction: Direction) -> u32 {
+        Word::decode(word).map_or_else(
+            |_| {
+                self.recording.counters.invalid_words += 1;
+                0
+            },
+            |word| word.count(direction),
+        )
+    }
+
+    /// Adds what a message tells to its half, and records the Sync where that makes it whole.
+    fn complete(&mut self, message: Message, tell: impl FnOnce(&mut HalfSync)) {
+        let sequence = message.sequence;
+        let place = self.halves.iter().rposition(|half| half.sequence == sequence).unwrap_or_else(|| {
+            self.halves.push_back(HalfSync { sequence, ..HalfSync::default() });
+            self.halves.len() - 1
+        });
+        let half = &mut self.halves[place];
+        tell(half);
+        if let HalfSync { sync: Some((t2, in_sync, count)), follow_up: Some((t1, in_follow_up)), .. } = *half
+        {
+            self.halves.remove(place);
+            self.recording.syncs.push(SyncRecord {
+                sequence,
+                source: message.source,
+                t1,
+                t2,
+                correction: in_sync.saturating_add(in_follow_up),
+                count,
+                converted_ns: 0.0,
+            });
+        } else if self.halves.len() > PENDING {
+            self.halves.pop_front();
+            self.recording.counters.incomplete_syncs += 1;
+        }
+    }
+
+    fn answered(&mut self, response: &Message, t4: u64, requesting: PortIdentity) {
+        let mine = requesting == self.identity;
+        let place = self.asked.iter().rposition(|&(sequence, _)| mine && sequence == response.sequence);
+        let Some((sequence, t3)) = place.and_then(|place| self.asked.remove(place)) else {
+            self.recording.counters.ignored += 1;
+            return;
+        };
+        let count = self.count(response.word, Direction::Forward);
+        let in_correction = response.flags & flags::COMPENSATED != 0;
+        self.recording.delays.push(DelayRecord {
+            sequence,
+            source: self.identity,
+            t3,
+            t4,
+            correction: response.correction,
+            count: if in_correction { 0 } else { count },
+            count_in_correction: if in_correction { count } else { 0 },
+            converted_ns: 0.0,
+        });
+    }
+}

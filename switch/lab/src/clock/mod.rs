@@ -1,0 +1,35 @@
+//! A clock as an instrument: PTP end to end over Ethernet, UDPv4 or UDPv6, two-step, with the kernel's software
+//! timestamps. It runs free: no clock is ever set, every exchange becomes a record.
+//!
+//! A [`Server`] sends Announce, Sync and Follow_Up and answers Delay_Req; a [`Client`] measures. Both run in the
+//! thread that calls them, in whatever network namespace that thread is in. A [`Recording`] holds what the client saw,
+//! message by message; [`Recording::samples`] makes offsets of it, with and without the marks, and [`ClockReport`]
+//! the figures. All network namespaces of a machine share CLOCK_REALTIME, so the true offset between two hosts of a
+//! lab is exactly 0 and every offset found is an error of estimation.
+
+mod client;
+mod error;
+pub mod message;
+mod record;
+mod report;
+mod server;
+mod socket;
+mod transport;
+
+pub use client::{Client, ClientConfig, ClientCounters};
+pub use error::ClockError;
+pub use message::PortIdentity;
+pub use record::{ClockSample, DelayRecord, MarkScale, Recording, SyncRecord};
+pub use report::{ClockReport, OffsetStatistics};
+pub use server::{Server, ServerConfig, ServerReport};
+pub use transport::Transport;
+
+use std::time::Duration;
+
+/// 64 messages a second, logMessageInterval -6.
+pub const DEFAULT_INTERVAL: Duration = Duration::from_micros(15_625);
+
+/// logMessageInterval of the nearest power of two (IEEE 1588-2019 clause 7.7.2).
+fn log_interval(interval: Duration) -> i8 {
+    interval.as_secs_f64().log2().round().clamp(-128.0, 127.0) as i8
+}

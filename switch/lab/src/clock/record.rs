@@ -1,0 +1,270 @@
+//! What a client saw, message by message, and the offsets that follow from it.
+
+use super::{ClientCounters, PortIdentity};
+use plimsoll_core::wire::ptp::MessageId;
+use serde::Serialize;
+
+/// correctionField's unit: 2^-16 ns (IEEE 1588-2019 clause 13.3.2).
+const SCALE: f64 = 65_536.0;
+
+/// One Sync, with its Follow_Up.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct SyncRecord {
+    /// sequenceId.
+    pub sequence: u16,
+    /// sourcePortIdentity: the server's.
+    pub source: PortIdentity,
+    /// When the server sent it, CLOCK_REALTIME in nanoseconds.
+    pub t1: u64,
+    /// When the client received it.
+    pub t2: u64,
+    /// correctionField of the Sync and its Follow_Up together, 2^-16 ns.
+    pub correction: i64,
+    /// Marks in its word that nobody has put into correctionField.
+    pub count: u32,
+    /// Nanoseconds of `correction` that stand for marks: edge conversion's part.
+    pub converted_ns: f64,
+}
+
+/// One Delay_Req, with its Delay_Resp.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct DelayRecord {
+    /// sequenceId.
+    pub sequence: u16,
+    /// sourcePortIdentity of the Delay_Req: the client's.
+    pub source: PortIdentity,
+    /// When the client sent it, CLOCK_REALTIME in nanoseconds.
+    pub t3: u64,
+    /// When the server received it.
+    pub t4: u64,
+    /// correctionField of the Delay_Resp, into which the server copies that of the Delay_Req, 2^-16 ns.
+    pub correction: i64,
+    /// Marks in the request's word that nobody has put into correctionField, as the server sent them back.
+    pub count: u32,
+    /// Marks in the request's word that the server has put into correctionField.
+    pub count_in_correction: u32,
+    /// Nanoseconds of `correction` that stand for marks that a switch's edge put there.
+    pub converted_ns: f64,
+}
+
+/// What a mark means.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct MarkScale {
+    /// delta in picoseconds: the delay that one mark stands for.
+    pub delta_ps: u64,
+    /// A message with this many marks, or more, may have waited longer than they say: R on one hop, else the least of
+    /// N and the sum of all R on the way.
+    pub saturated_at: u32,
+}
+
+impl MarkScale {
+    fn ns(self, count: u32) -> f64 {
+        f64::from(count) * self.delta_ps as f64 / 1e3
+    }
+
+    fn count(self, ns: f64) -> u32 {
+        if self.delta_ps == 0 { 0 } else { (ns * 1e3 / self.delta_ps as f64).round() as u32 }
+    }
+}
+
+/// One exchange: a Delay_Req and the newest Sync before it.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct ClockSample {
+    /// sequenceId of the Delay_Req.
+    pub seq: u16,
+    /// sequenceId of the Sync.
+    pub sync_seq: u16,
+    /// When the server sent the Sync, CLOCK_REALTIME in nanoseconds.
+    pub t1: u64,
+    /// When the client received it.
+    pub t2: u64,
+    /// When the client sent the Delay_Req.
+    pub t3: u64,
+    /// When the server received it.
+    pub t4: u64,
+    /// correctionField on the way to the client, in nanoseconds, without what stands for marks.
+    pub correction_sync_ns: f64,
+    /// correctionField on the way to the server, without what stands for marks.
+    pub correction_delay_ns: f64,
+    /// Marks that the Sync gathered.
+    pub n_sync: u32,
+    /// Marks that the Delay_Req gathered.
+    pub n_delay: u32,
+    /// Whether one of them may stand for less than the wait.
+    pub saturated: bool,
+    /// Offset without the marks: ((t2 - t1 - c1) - (t4 - t3 - c2)) / 2, the paper's equation 3.
+    pub raw_ns: f64,
+    /// The same after n*delta is taken from either direction.
+    pub compensated_ns: f64,
+}
+
+/// All that a client saw, in the order of its completion.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct Recording {
+    /// The Syncs.
+    pub syncs: Vec<SyncRecord>,
+    /// The Delay_Reqs.
+    pub delays: Vec<DelayRecord>,
+    /// What came to nothing.
+    pub counters: ClientCounters,
+}
+
+impl Recording {
+    /// Tells which part of each correctionField stands for marks: `converted` gives the nanoseconds that edge
+    /// conversion added to a Sync (messageType 0) or Delay_Req (1), as the switches recorded it; `None` where they
+    /// know nothing of it. Without this, a converted mark cannot be told from a late release that was corrected.
+    pub fn join(&mut self, mut converted: impl FnMut(&MessageId) -> Option<u64>) {
+        let mut look_up = |message_type, sequence, source: PortIdentity| {
+            let id = MessageId { message_type, sequence, source_port: source.0 };
+            converted(&id).unwrap_or(0) as f64
+        };
+        for sync in &mut self.syncs {
+            sync.converted_ns = look_up(0, sync.sequence, sync.source);
+        }
+        for delay in &mut self.delays {
+            delay.converted_ns = look_up(1, delay.sequence, delay.source);
+        }
+    }
+
+    /// The exchanges: each Delay_Req that was answered, with the newest Sync received before it was sent. A Sync may
+    /// serve several; a Delay_Req before the first Sync serves none.
+    pub fn samples(&self, scale: MarkScale) -> Vec<ClockSample> {
+        let mut syncs = self.syncs.clone();
+        syncs.sort_by_key(|sync| sync.t2);
+        self.delays
+            .iter()
+            .filter_map(|delay| {
+                let before = syncs.partition_point(|sync| sync.t2 <= delay.t3);
+                Some(ClockSample::new(syncs[..before].last()?, delay, scale))
+            })
+            .collect()
+    }
+}
+
+impl ClockSample {
+    /// The exchange of this Sync and this Delay_Req.
+    pub fn new(sync: &SyncRecord, delay: &DelayRecord, scale: MarkScale) -> Self {
+        // Marks as time, wherever they are; and corrections without those that are in them.
+        let sync_marks = scale.ns(sync.count) + sync.converted_ns;
+        let correction_sync_ns = sync.correction as f64 / SCALE - sync.converted_ns;
+        let in_delay = scale.ns(delay.count_in_correction) + delay.converted_ns;
+        let delay_marks = scale.ns(delay.count) + in_delay;
+        let correction_delay_ns = delay.correction as f64 / SCALE - in_delay;
+        let forward = difference(delay.t4, delay.t3) - correction_delay_ns;
+        let reverse = difference(sync.t2, sync.t1) - correction_sync_ns;
+        let raw_ns = (reverse - forward) / 2.0;
+        let n_sync = sync.count + scale.count(sync.converted_ns);
+        let n_delay = delay.count + delay.count_in_correction + scale.count(delay.converted_ns);
+        Self {
+            seq: delay.sequence,
+            sync_seq: sync.sequence,
+            t1: sync.t1,
+            t2: sync.t2,
+            t3: delay.t3,
+            t4: delay.t4,
+            correction_sync_ns,
+            correction_delay_ns,
+            n_sync,
+            n_delay,
+            saturated: n_sync.max(n_delay) >= scale.saturated_at,
+            raw_ns,
+            compensated_ns: raw_ns - (sync_marks - delay_marks) / 2.0,
+        }
+    }
+}
+
+fn difference(later: u64, earlier: u64) -> f64 {
+    later.wrapping_sub(earlier).cast_signed() as f64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SERVER: PortIdentity = PortIdentity([1; 10]);
+    const CLIENT: PortIdentity = PortIdentity([2; 10]);
+    const T: u64 = 1_790_000_000_000_000_000;
+    const SCALE_US: MarkScale = MarkScale { delta_ps: 10_000_000, saturated_at: 4 };
+
+    fn sync(sequence: u16, t1: u64, wait: u64) -> SyncRecord {
+        SyncRecord {
+            sequence,
+            source: SERVER,
+            t1: T + t1,
+            t2: T + t1 + wait,
+            correction: 0,
+            count: 0,
+            converted_ns: 0.0,
+        }
+    }
+
+    fn delay(sequence: u16, t3: u64, wait: u64) -> DelayRecord {
+        DelayRecord {
+            sequence,
+            source: CLIENT,
+            t3: T + t3,
+            t4: T + t3 + wait,
+            correction: 0,
+            count: 0,
+            count_in_correction: 0,
+            converted_ns: 0.0,
+        }
+    }
+
+    #[test]
+    fn marks_are_taken_from_their_own_direction_and_halved() {
+        let marked = SyncRecord { count: 3, ..sync(1, 0, 34_000) };
+        let sample = ClockSample::new(&marked, &delay(9, 100_000, 4_000), SCALE_US);
+        assert_eq!((sample.raw_ns, sample.compensated_ns), (15_000.0, 0.0));
+        assert_eq!((sample.n_sync, sample.n_delay, sample.saturated), (3, 0, false));
+        let marked = DelayRecord { count: 4, ..delay(9, 100_000, 44_000) };
+        let sample = ClockSample::new(&sync(1, 0, 4_000), &marked, SCALE_US);
+        assert_eq!((sample.raw_ns, sample.compensated_ns), (-20_000.0, 0.0));
+        assert!(sample.saturated);
+    }
+
+    #[test]
+    fn corrections_of_lateness_count_in_both_figures_and_keep_their_fraction() {
+        let late = SyncRecord { correction: (7_000 << 16) + 0x8000, ..sync(1, 0, 11_001) };
+        let sample = ClockSample::new(&late, &delay(2, 50_000, 4_000), SCALE_US);
+        assert_eq!(sample.correction_sync_ns, 7_000.5);
+        assert_eq!((sample.raw_ns, sample.compensated_ns), (0.25, 0.25));
+        let late = DelayRecord { correction: -(1_000 << 16), ..delay(2, 50_000, 4_000) };
+        assert_eq!(ClockSample::new(&sync(1, 0, 4_000), &late, SCALE_US).raw_ns, -500.0);
+    }
+
+    #[test]
+    fn what_a_switch_or_the_server_converted_is_left_out_of_raw_only() {
+        // 30 us of marks and 2 us of lateness, both in correctionField; 36 us on the way.
+        let mut recording = Recording {
+            syncs: vec![SyncRecord { correction: 32_000 << 16, ..sync(1, 0, 36_000) }],
+            delays: vec![DelayRecord {
+                correction: 10_000 << 16,
+                count_in_correction: 1,
+                ..delay(2, 50_000, 14_000)
+            }],
+            counters: ClientCounters::default(),
+        };
+        recording.join(|id| {
+            let sync = MessageId { message_type: 0, sequence: 1, source_port: [1; 10] };
+            (*id == sync).then_some(30_000)
+        });
+        let sample = recording.samples(SCALE_US)[0];
+        assert_eq!((sample.n_sync, sample.n_delay), (3, 1));
+        assert_eq!((sample.correction_sync_ns, sample.correction_delay_ns), (2_000.0, 0.0));
+        assert_eq!((sample.raw_ns, sample.compensated_ns), (10_000.0, 0.0));
+    }
+
+    #[test]
+    fn a_delay_goes_with_the_newest_sync_received_before_it() {
+        let recording = Recording {
+            // The second one waited long: it completed after the third.
+            syncs: vec![sync(1, 0, 10), sync(3, 200, 10), sync(2, 100, 500)],
+            delays: vec![delay(7, 5, 1), delay(8, 150, 1), delay(9, 210, 1), delay(10, 700, 1)],
+            counters: ClientCounters::default(),
+        };
+        let pairs: Vec<_> =
+            recording.samples(SCALE_US).iter().map(|sample| (sample.seq, sample.sync_seq)).collect();
+        assert_eq!(pairs, [(8, 1), (9, 3), (10, 2)]);
+    }
+}

@@ -1,0 +1,250 @@
+//! The built-in clock over a real cable: each transport, what tshark says of its messages, and its marks.
+
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on panics")]
+
+mod common;
+
+use common::{Cable, ONE, TWO};
+use plimsoll_lab::clock::{
+    Client, ClientConfig, ClockReport, MarkScale, Recording, Server, ServerConfig, ServerReport, Transport,
+    message::{Body, ETHERTYPE, Message, PortIdentity, flags},
+};
+use plimsoll_port::{netlink::Netlink, packet};
+use std::{
+    fs::File,
+    io::{Read, Write},
+    process::{Command, Stdio},
+    sync::atomic::{AtomicBool, Ordering},
+    thread,
+    time::{Duration, Instant},
+};
+
+const SCALE: MarkScale = MarkScale { delta_ps: 10_000_000, saturated_at: 128 };
+
+fn run(cable: &Cable, transport: Transport, time: Duration) -> (ServerReport, Recording) {
+    let open_server = || Server::open(ServerConfig::new(ONE, transport)).unwrap();
+    let mut server = cable.one.run_in(open_server).unwrap();
+    let open_client = || Client::open(ClientConfig::new(TWO, transport)).unwrap();
+    let mut client = cable.two.run_in(open_client).unwrap();
+    let stop = AtomicBool::new(false);
+    thread::scope(|scope| {
+        let server = scope.spawn(|| server.run(&stop).unwrap());
+        let client = scope.spawn(|| client.run(&stop).unwrap());
+        thread::sleep(time);
+        stop.store(true, Ordering::Relaxed);
+        (server.join().unwrap(), client.join().unwrap())
+    })
+}
+
+#[test]
+fn over_a_cable_each_transport_measures_the_true_offset() {
+    for transport in Transport::ALL {
+        let cable = Cable::new();
+        let (server, recording) = run(&cable, transport, Duration::from_secs(2));
+        let samples = recording.samples(SCALE);
+        let report = ClockReport::new("cable", "plimsoll", transport, &samples);
+        println!("{transport}: {server:?} {:?} {report:?}", recording.counters);
+        // 128 each were due; half is left for a busy machine.
+        assert!(report.samples >= 64, "{report:?}");
+        assert!(recording.syncs.len() as u64 <= server.syncs);
+        assert!(recording.delays.len() as u64 <= server.delay_requests);
+        assert!(report.raw_rms_ns < 100_000.0, "{report:?}");
+        assert_eq!(report.raw, report.compensated, "nobody marks on a cable");
+        assert!(samples.iter().all(|s| s.correction_sync_ns == 0.0 && s.correction_delay_ns == 0.0));
+        assert!(samples.iter().all(|s| s.t1 < s.t2 && s.t3 < s.t4), "stamps of both ends, in their order");
+        assert_eq!((recording.counters.invalid_words, server.invalid_words), (0, 0));
+    }
+}
+
+#[test]
+fn tshark_finds_nothing_malformed_in_any_message() {
+    for transport in Transport::ALL {
+        let cable = Cable::new();
+        let mut command = Command::new("tshark");
+        cable.two.enter_command(&mut command);
+        let mut tshark = command
+            .args([
+                "-l",
+                "-n",
+                "-i",
+                TWO,
+                "-f",
+                "ether proto 0x88f7 or udp portrange 319-320",
+                "-T",
+                "fields",
+            ])
+            .args(["-e", "_ws.malformed", "-e", "ptp.v2.messagetype", "-e", "ptp.v2.messagelength"])
+            .args(["-e", "ptp.v2.versionptp", "-e", "_ws.expert.message"])
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .expect("tshark (Debian package tshark)");
+        // It says "Capturing on" before it does; the capture lives from then on.
+        let mut said = [0; 256];
+        tshark.stderr.as_mut().unwrap().read(&mut said).unwrap();
+        thread::sleep(Duration::from_millis(500));
+        run(&cable, transport, Duration::from_millis(1500));
+        rustix::process::kill_process(
+            rustix::process::Pid::from_child(&tshark),
+            rustix::process::Signal::INT,
+        )
+        .unwrap();
+        let output = tshark.wait_with_output().unwrap();
+        let text = String::from_utf8(output.stdout).unwrap();
+        let mut types = [false; 16];
+        for line in text.lines() {
+            let fields: Vec<&str> = line.split('\t').collect();
+            assert_eq!((fields[0], fields[3], fields[4]), ("", "2", ""), "{transport}: {line}");
+            let kind = usize::from_str_radix(fields[1].trim_start_matches("0x"), 16).unwrap();
+            let length = [44, 44, 0, 0, 0, 0, 0, 0, 44, 54, 0, 64, 0, 0, 0, 0][kind];
+            assert_eq!(fields[2], length.to_string(), "{transport}: {line}");
+            types[kind] = true;
+        }
+        let seen: Vec<usize> = (0..16).filter(|&kind| types[kind]).collect();
+        assert_eq!(seen, [0x0, 0x1, 0x8, 0x9, 0xB], "{transport}: {text}");
+    }
+}
+
+/// A host of ours that speaks PTP over Ethernet octet by octet.
+struct Bare {
+    socket: File,
+    mac: [u8; 6],
+}
+
+impl Bare {
+    fn open(namespace: &plimsoll_port::namespace::Namespace, interface: &str) -> Self {
+        let link = Netlink::open_in(namespace).unwrap().link(interface).unwrap();
+        let open = || packet::open(link.index, Some(ETHERTYPE), Some([1, 0x1B, 0x19, 0, 0, 0])).unwrap();
+        let socket = namespace.run_in(open).unwrap().into();
+        Self { socket, mac: link.mac.unwrap() }
+    }
+
+    fn send(&mut self, message: &Message) {
+        let mut frame = vec![1, 0x1B, 0x19, 0, 0, 0];
+        frame.extend(self.mac);
+        frame.extend(ETHERTYPE.to_be_bytes());
+        frame.extend(message.encode());
+        self.socket.write_all(&frame).unwrap();
+    }
+
+    /// The next message that `wanted` takes.
+    fn receive<T>(&mut self, wanted: impl Fn(&Message) -> Option<T>) -> T {
+        let deadline = Instant::now() + Duration::from_secs(10);
+        while Instant::now() < deadline {
+            let mut frame = [0; 256];
+            let length = self.socket.read(&mut frame).unwrap();
+            if let Some(found) = wanted(&Message::decode(&frame[14..length]).unwrap()) {
+                return found;
+            }
+        }
+        panic!("no such message in 10 s");
+    }
+}
+
+fn message(source: PortIdentity, sequence: u16, body: Body) -> Message {
+    Message { domain: 0, flags: 0, correction: 0, word: 0, source, sequence, log_interval: 0x7F, body }
+}
+
+#[test]
+fn a_server_sends_the_mark_of_a_request_back_and_compensates_where_told() {
+    for compensate_ps in [None, Some(10_000_000)] {
+        let cable = Cable::new();
+        let config = ServerConfig { compensate_ps, ..ServerConfig::new(ONE, Transport::L2) };
+        let mut server = cable.one.run_in(|| Server::open(config).unwrap()).unwrap();
+        let mut bare = Bare::open(&cable.two, TWO);
+        let stop = AtomicBool::new(false);
+        thread::scope(|scope| {
+            let server = scope.spawn(|| server.run(&stop).unwrap());
+            let source = PortIdentity([9; 10]);
+            let request = Message {
+                word: 0x4000_0003,
+                correction: 1_500 << 16,
+                ..message(source, 77, Body::DelayReq { origin_ns: 0 })
+            };
+            bare.send(&request);
+            let answer = bare.receive(|m| matches!(m.body, Body::DelayResp { .. }).then_some(*m));
+            let Body::DelayResp { requesting, receive_ns } = answer.body else { unreachable!() };
+            assert_eq!((requesting, answer.sequence, answer.word), (source, 77, 0x4000_0003));
+            assert!(receive_ns > 0);
+            let (correction, flag) = match compensate_ps {
+                None => (1_500 << 16, 0),
+                Some(_) => (31_500 << 16, flags::COMPENSATED),
+            };
+            assert_eq!((answer.correction, answer.flags), (correction, flag));
+            // Another domain gets no answer.
+            bare.send(&Message { domain: 1, ..request });
+            bare.send(&Message { sequence: 78, word: 0xC000_0002, ..request });
+            let next = bare.receive(|m| matches!(m.body, Body::DelayResp { .. }).then_some(*m));
+            assert_eq!((next.sequence, next.word), (78, 0xC000_0002), "an invalid word comes back as it is");
+            assert_eq!(next.correction, 1_500 << 16, "and counts nothing");
+            stop.store(true, Ordering::Relaxed);
+            let report = server.join().unwrap();
+            assert_eq!((report.delay_requests, report.invalid_words, report.ignored), (2, 1, 1));
+        });
+    }
+}
+
+#[test]
+fn a_client_reads_marks_of_both_directions_and_tells_raw_from_compensated() {
+    for compensated in [false, true] {
+        let cable = Cable::new();
+        let mut client = {
+            let config = ClientConfig::new(TWO, Transport::L2);
+            cable.two.run_in(|| Client::open(config).unwrap()).unwrap()
+        };
+        let mut bare = Bare::open(&cable.one, ONE);
+        let stop = AtomicBool::new(false);
+        let recording = thread::scope(|scope| {
+            let running = scope.spawn(|| client.run(&stop).unwrap());
+            let server = PortIdentity([1; 10]);
+            let now = || std::time::UNIX_EPOCH.elapsed().unwrap().as_nanos() as u64;
+            // 30 us before it is sent, and three marks of 10 us; its Follow_Up overtakes it.
+            let t1 = now() - 30_000;
+            bare.send(&message(server, 5, Body::FollowUp { origin_ns: t1 }));
+            let sync = message(server, 5, Body::Sync { origin_ns: 0 });
+            bare.send(&Message { flags: flags::TWO_STEP, word: 0x4000_0003, ..sync });
+            // Another server is not listened to.
+            bare.send(&message(PortIdentity([2; 10]), 6, Body::Sync { origin_ns: t1 }));
+            let (requesting, sequence) =
+                bare.receive(|m| matches!(m.body, Body::DelayReq { .. }).then_some((m.source, m.sequence)));
+            let body = Body::DelayResp { receive_ns: now() + 20_000, requesting };
+            let (flags, correction) = if compensated { (flags::COMPENSATED, 20_000 << 16) } else { (0, 0) };
+            let answer = message(server, sequence, body);
+            bare.send(&Message { flags, correction, word: 0x4000_0002, ..answer });
+            // Twice, and for somebody else: neither is a second exchange.
+            bare.send(&Message { flags, correction, word: 0x4000_0002, ..answer });
+            let other = PortIdentity([3; 10]);
+            bare.send(&Message { body: Body::DelayResp { receive_ns: 1, requesting: other }, ..answer });
+            thread::sleep(Duration::from_millis(300));
+            stop.store(true, Ordering::Relaxed);
+            running.join().unwrap()
+        });
+        assert_eq!((recording.syncs.len(), recording.delays.len()), (1, 1), "{recording:?}");
+        assert_eq!(recording.counters.ignored, 3, "{recording:?}");
+        let sample = recording.samples(SCALE)[0];
+        assert_eq!((sample.n_sync, sample.n_delay), (3, 2));
+        assert_eq!((sample.correction_sync_ns, sample.correction_delay_ns), (0.0, 0.0));
+        let [t1, t2, t3, t4] = [sample.t1, sample.t2, sample.t3, sample.t4].map(|t| t as i64);
+        assert_eq!(sample.raw_ns, ((t2 - t1) - (t4 - t3)) as f64 / 2.0);
+        assert_eq!(sample.compensated_ns, sample.raw_ns - 5_000.0);
+    }
+}
+
+#[test]
+fn what_cannot_be_opened_is_told_in_one_line() {
+    let cable = Cable::new();
+    let open = |name: &'static str| {
+        let open = move || Server::open(ServerConfig::new(name, Transport::UdpV4)).map(|_| ());
+        cable.one.run_in(open).unwrap().map_err(|error| error.to_string())
+    };
+    let error = open("nosuch0").unwrap_err();
+    assert!(error.contains("nosuch0") && !error.contains('\n'), "{error}");
+    let first = cable.one.run_in(|| Server::open(ServerConfig::new(ONE, Transport::UdpV4)).unwrap()).unwrap();
+    let error = open(ONE).unwrap_err();
+    assert!(
+        error.starts_with("clock on one0: UDP socket: ") && error.contains("end other PTP daemons"),
+        "{error}"
+    );
+    drop(first);
+    assert_eq!(open(ONE), Ok(()));
+}
