@@ -1,3 +1,4 @@
 //! Topology files, namespaces, traffic, clocks, results.
 
+pub mod topology;
 pub mod traffic;

@@ -1,0 +1,221 @@
+//! Clock pairs: who measures against whom, and who takes the marks into account.
+
+use super::error::{Source, TopologyError};
+use super::file::{Clock, File};
+use super::network::{Network, Node};
+use serde::{Deserialize, Serialize};
+use std::collections::HashSet;
+use std::fmt;
+
+/// Interval of Sync and Delay_Req where the file gives none: 64 a second.
+const INTERVAL_NS: u64 = 15_625_000;
+const INTERVAL_MIN_NS: u64 = 1_000_000;
+const INTERVAL_MAX_NS: u64 = 10_000_000_000;
+
+/// Which program a clock is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Daemon {
+    /// The built-in PTP clock.
+    #[default]
+    Plimsoll,
+    /// linuxptp's, as installed and unmodified.
+    Ptp4l,
+}
+
+/// How PTP travels.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Transport {
+    /// IEEE 802.3, EtherType 0x88F7 (IEEE 1588-2019 annex E).
+    L2,
+    /// UDP over IPv4 (annex C).
+    #[default]
+    Udp4,
+    /// UDP over IPv6 (annex D).
+    Udp6,
+}
+
+/// Who takes the marks into account.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Compensation {
+    /// Nobody.
+    None,
+    /// The clock itself: the paper's modified clock. The built-in one only.
+    Clock,
+    /// The switch ports beside both hosts, by correctionField: any clock profits.
+    Edge,
+}
+
+macro_rules! named {
+    ($($type:ident { $($variant:ident = $name:literal),+ })+) => {$(
+        impl $type {
+            /// The name in files and output.
+            pub const fn name(self) -> &'static str {
+                match self { $(Self::$variant => $name),+ }
+            }
+        }
+
+        impl fmt::Display for $type {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str(self.name())
+            }
+        }
+    )+};
+}
+
+named! {
+    Daemon { Plimsoll = "plimsoll", Ptp4l = "ptp4l" }
+    Transport { L2 = "l2", Udp4 = "udp4", Udp6 = "udp6" }
+    Compensation { None = "none", Clock = "clock", Edge = "edge" }
+}
+
+/// One clock pair.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ClockPlan {
+    /// Its name.
+    pub name: String,
+    /// The host whose time counts.
+    pub server: usize,
+    /// The host that measures its offset from it.
+    pub client: usize,
+    /// Which program both ends run.
+    pub daemon: Daemon,
+    /// How PTP travels.
+    pub transport: Transport,
+    /// Interval of Sync and Delay_Req in nanoseconds; a power of two of a second for ptp4l.
+    pub interval_ns: u64,
+    /// Who takes the marks into account.
+    pub compensation: Compensation,
+    /// PTP domain: pairs of one file do not hear each other.
+    pub domain: u8,
+}
+
+/// Ports, as (switch, host), that convert marks since a clock asks for `compensation = "edge"`.
+pub(super) fn edges(
+    source: &Source<'_>,
+    raw: &File,
+    network: &Network,
+    marking: bool,
+) -> Result<HashSet<(usize, usize)>, TopologyError> {
+    let mut edges = HashSet::new();
+    let mut measured = Vec::new();
+    for clock in &raw.clock {
+        let clock = clock.get_ref();
+        let hosts = network.pair(source, (&clock.server, "clock.server"), (&clock.client, "clock.client"))?;
+        let compensation = compensation(source, clock, marking)?;
+        let way = network.way(Node::Host(hosts[0]), Node::Host(hosts[1])).unwrap_or_default();
+        let beside = [way.get(1), way.get(way.len().saturating_sub(2))];
+        for (host, next) in hosts.into_iter().zip(beside) {
+            match (compensation, next) {
+                (Compensation::Edge, Some(Node::Switch(switch))) => {
+                    edges.insert((*switch, host));
+                }
+                (Compensation::Edge, _) => {
+                    let problem = format!("no switch is beside host {}", network.hosts[host]);
+                    let remedy = "put a [switch.NAME] there, or write compensation = \"none\"";
+                    let span = clock.compensation.as_ref().map(toml::Spanned::span);
+                    return Err(source.error(span, "clock.compensation", problem, remedy));
+                }
+                (other, _) => measured.push((host, other, clock.server.span())),
+            }
+        }
+    }
+    for (host, other, span) in measured {
+        if edges.iter().any(|(_, edge)| *edge == host) {
+            let problem = format!(
+                "is \"{other}\", but another clock makes the port to host {} convert marks",
+                network.hosts[host]
+            );
+            let remedy = "give this clock hosts of its own, or the same compensation";
+            return Err(source.error(Some(span), "clock.compensation", problem, remedy));
+        }
+    }
+    Ok(edges)
+}
+
+fn compensation(source: &Source<'_>, clock: &Clock, marking: bool) -> Result<Compensation, TopologyError> {
+    let written = clock.compensation.as_ref();
+    let by_default = match (marking, clock.daemon) {
+        (false, _) => Compensation::None,
+        (true, Daemon::Plimsoll) => Compensation::Clock,
+        (true, Daemon::Ptp4l) => Compensation::Edge,
+    };
+    let asked = written.map_or(by_default, |c| *c.get_ref());
+    let fail = |problem: String, remedy: &str| {
+        Err(source.error(written.map(toml::Spanned::span), "clock.compensation", problem, remedy))
+    };
+    if asked != Compensation::None && !marking {
+        return fail(format!("is \"{asked}\" without [marking]"), "write [marking], or \"none\"");
+    }
+    if asked == Compensation::Clock && clock.daemon != Daemon::Plimsoll {
+        return fail(
+            format!("is \"clock\", but {} does not read marks", clock.daemon),
+            "write \"edge\", or daemon = \"plimsoll\"",
+        );
+    }
+    Ok(asked)
+}
+
+pub(super) fn plan(
+    source: &Source<'_>,
+    raw: &File,
+    network: &Network,
+) -> Result<Vec<ClockPlan>, TopologyError> {
+    let mut clocks: Vec<ClockPlan> = Vec::new();
+    for (index, clock) in raw.clock.iter().enumerate() {
+        let (whole, clock) = (clock.span(), clock.get_ref());
+        let span = clock.name.as_ref().map_or(whole, toml::Spanned::span);
+        let name = clock.name.as_ref().map_or_else(|| format!("clock{index}"), |n| n.get_ref().clone());
+        if clocks.iter().any(|other| other.name == name) {
+            let problem = format!("there is a clock {name:?} already");
+            return Err(source.error(
+                Some(span),
+                "clock.name",
+                problem,
+                "give every clock a name of its own",
+            ));
+        }
+        let Ok(domain) = u8::try_from(index) else {
+            let remedy = "write 128 clocks at most: each needs a PTP domain of its own (0..127)";
+            return Err(source.error(Some(span), "clock", "there are too many", remedy));
+        };
+        let [server, client] =
+            network.pair(source, (&clock.server, "clock.server"), (&clock.client, "clock.client"))?;
+        clocks.push(ClockPlan {
+            name,
+            server,
+            client,
+            daemon: clock.daemon,
+            transport: clock.transport,
+            interval_ns: interval(source, clock)?,
+            compensation: compensation(source, clock, raw.marking.is_some())?,
+            domain: domain & 0x7F,
+        });
+    }
+    Ok(clocks)
+}
+
+fn interval(source: &Source<'_>, clock: &Clock) -> Result<u64, TopologyError> {
+    let Some(written) = &clock.interval else { return Ok(INTERVAL_NS) };
+    let fail = |problem: String, remedy: &str| {
+        Err(source.error(Some(written.span()), "clock.interval", problem, remedy))
+    };
+    let Some(ns) = written.get_ref().exact_nanos() else {
+        return fail("has a fraction of a nanosecond".into(), "write whole nanoseconds");
+    };
+    if !(INTERVAL_MIN_NS..=INTERVAL_MAX_NS).contains(&ns) {
+        return fail(format!("is {}", written.get_ref()), "write \"1ms\" to \"10s\"");
+    }
+    let power_of_two = match ns {
+        1_000_000_000.. => ns.is_multiple_of(1_000_000_000) && (ns / 1_000_000_000).is_power_of_two(),
+        // 2^-n s is a whole number of nanoseconds up to n = 9.
+        _ => 1_000_000_000_u64.is_multiple_of(ns) && (1_000_000_000 / ns).is_power_of_two(),
+    };
+    if clock.daemon == Daemon::Ptp4l && !power_of_two {
+        let remedy = "write a power of two of a second, as \"15.625ms\" (1/64 s) or \"125ms\" (1/8 s)";
+        return fail(format!("is {}, which PTP cannot say", written.get_ref()), remedy);
+    }
+    Ok(ns)
+}

@@ -1,0 +1,209 @@
+//! A file as it is written. What the keys mean together is decided in the neighbouring modules.
+
+use super::values::{Each, LinkRate, Reserved};
+use super::{Compensation, Daemon, Transport};
+use crate::traffic::PaperFlow;
+use plimsoll_core::{ByteCount, Rate, Span};
+use plimsoll_port::worker::{Idle, Stall};
+use serde::Deserialize;
+use std::collections::BTreeMap;
+use std::net::{Ipv4Addr, Ipv6Addr};
+use toml::Spanned;
+
+/// A name with its place, in a map that keeps both.
+pub(super) type Named<T> = BTreeMap<Spanned<String>, T>;
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub(super) struct File {
+    pub(super) name: Option<Spanned<String>>,
+    pub(super) description: Option<String>,
+    pub(super) duration: Option<Spanned<Span>>,
+    pub(super) warmup: Option<Span>,
+    pub(super) seed: Option<u64>,
+    pub(super) marking: Option<Spanned<Marking>>,
+    #[serde(default)]
+    pub(super) worker: Worker,
+    #[serde(default)]
+    pub(super) switch: Named<Switch>,
+    #[serde(default)]
+    pub(super) bridge: Named<Bridge>,
+    #[serde(default)]
+    pub(super) host: Named<Host>,
+    #[serde(default)]
+    pub(super) link: Vec<Spanned<Link>>,
+    #[serde(default)]
+    pub(super) flow: Vec<Spanned<Flow>>,
+    #[serde(default)]
+    pub(super) clock: Vec<Spanned<Clock>>,
+    #[serde(default)]
+    pub(super) port: Vec<Spanned<Port>>,
+}
+
+/// `[marking]`: for the whole network.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub(super) struct Marking {
+    pub(super) delta: Option<Span>,
+    pub(super) thresholds: Option<u32>,
+    pub(super) counter_max: Option<u32>,
+}
+
+/// `[worker]`: the one busy thread.
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub(super) struct Worker {
+    pub(super) cpu: Option<usize>,
+    pub(super) idle: Option<Idle>,
+}
+
+/// Whether PTP event messages carry the machine's own lateness.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(super) enum Lateness {
+    Correct,
+    Off,
+}
+
+/// When a frame leaves the machine.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(super) enum Release {
+    Start,
+    End,
+}
+
+/// `[switch.NAME]`
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub(super) struct Switch {
+    pub(super) latency: Option<Span>,
+    pub(super) lateness: Option<Lateness>,
+    pub(super) stall: Option<Stall>,
+    pub(super) release: Option<Release>,
+    pub(super) fdb_capacity: Option<usize>,
+    pub(super) fdb_age: Option<Span>,
+}
+
+/// `[bridge.NAME]`: a Linux bridge, to compare with.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub(super) struct Bridge {}
+
+/// `[host.NAME]`
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub(super) struct Host {
+    pub(super) address: Option<Spanned<Ipv4Addr>>,
+    pub(super) address6: Option<Spanned<Ipv6Addr>>,
+}
+
+/// `[[link]]`
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub(super) struct Link {
+    pub(super) between: Vec<Spanned<String>>,
+    pub(super) rate: Option<Spanned<Each<LinkRate>>>,
+    pub(super) delay: Option<Spanned<Each<Span>>>,
+    pub(super) queue: Option<Spanned<Each<ByteCount>>>,
+    pub(super) step: Option<Spanned<Each<ByteCount>>>,
+    pub(super) mark: Option<Spanned<Each<bool>>>,
+    pub(super) edge: Option<Spanned<Each<bool>>>,
+    pub(super) trust: Option<Spanned<bool>>,
+    pub(super) mtu: Option<Spanned<u32>>,
+    pub(super) class: Option<Spanned<u8>>,
+    pub(super) sync_class: Option<Spanned<u8>>,
+    #[serde(default)]
+    pub(super) pass: Vec<Reserved>,
+}
+
+/// When the frames of a `[[flow]]` come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(super) enum Kind {
+    Poisson,
+    Constant,
+    OnOff,
+}
+
+/// The law of a flow's sizes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(super) enum Sizes {
+    Fixed,
+    Exponential,
+}
+
+/// The network layer of a flow.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(super) enum Family {
+    #[default]
+    Ipv4,
+    Ipv6,
+}
+
+/// `[[flow]]`
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub(super) struct Flow {
+    pub(super) name: Option<Spanned<String>>,
+    pub(super) from: Spanned<String>,
+    pub(super) to: Spanned<String>,
+    pub(super) paper: Option<Spanned<PaperFlow>>,
+    pub(super) kind: Option<Kind>,
+    pub(super) load: Option<Spanned<f64>>,
+    pub(super) rate: Option<Spanned<Rate>>,
+    pub(super) size: Option<Spanned<ByteCount>>,
+    pub(super) sizes: Option<Sizes>,
+    pub(super) on: Option<Spanned<Span>>,
+    pub(super) off: Option<Spanned<Span>>,
+    #[serde(default)]
+    pub(super) family: Family,
+}
+
+/// `[[clock]]`
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub(super) struct Clock {
+    pub(super) name: Option<Spanned<String>>,
+    pub(super) server: Spanned<String>,
+    pub(super) client: Spanned<String>,
+    #[serde(default)]
+    pub(super) daemon: Daemon,
+    #[serde(default)]
+    pub(super) transport: Transport,
+    pub(super) interval: Option<Spanned<Span>>,
+    pub(super) compensation: Option<Spanned<Compensation>>,
+}
+
+/// `[[port]]`: an interface of this machine, for `plimsoll run`.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub(super) struct Port {
+    pub(super) name: Spanned<String>,
+    pub(super) switch: Option<Spanned<String>>,
+    pub(super) rate: Option<Spanned<LinkRate>>,
+    pub(super) delay: Option<Span>,
+    pub(super) queue: Option<ByteCount>,
+    pub(super) step: Option<Spanned<ByteCount>>,
+    pub(super) mode: Option<PortMode>,
+    pub(super) mark: Option<Spanned<bool>>,
+    pub(super) edge: Option<bool>,
+    pub(super) trust: Option<bool>,
+    pub(super) class: Option<u8>,
+    pub(super) sync_class: Option<u8>,
+    #[serde(default)]
+    pub(super) pass: Vec<Reserved>,
+    pub(super) release: Option<Release>,
+}
+
+/// How a port receives, `mode = "native"`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(super) enum PortMode {
+    Auto,
+    ZeroCopy,
+    Native,
+    Generic,
+}

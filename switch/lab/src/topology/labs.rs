@@ -1,0 +1,18 @@
+//! Labs that are built into the program, by name.
+
+/// A lab that needs no file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BuiltIn {
+    /// Its name.
+    pub name: &'static str,
+    /// Its file.
+    pub text: &'static str,
+}
+
+/// All of them.
+pub const BUILT_IN: &[BuiltIn] = &[
+    BuiltIn { name: "one-hop", text: include_str!("../../../../scripts/labs/one-hop.toml") },
+    BuiltIn { name: "one-hop-ptp4l", text: include_str!("../../../../scripts/labs/one-hop-ptp4l.toml") },
+    BuiltIn { name: "three-hop", text: include_str!("../../../../scripts/labs/three-hop.toml") },
+    BuiltIn { name: "idle", text: include_str!("../../../../scripts/labs/idle.toml") },
+];
