@@ -1,15 +1,41 @@
 //! What a switch is told when it is made. Plain values: files and units are the lab's business.
 
-use crate::{Nanos, Rate};
+use crate::{Nanos, Rate, Span};
+use std::collections::HashMap;
+
+/// Largest rate of an emulated link in bit/s (10 Tbit/s): up to here the link clock's sums cannot overflow.
+pub const MAX_RATE: u64 = 10_000_000_000_000;
+/// Largest value of the marking counter, 2^30 - 1: all bits of the integer word (paper IV-C2, with N = 2^b - 1).
+pub const MAX_COUNT: u32 = (1 << 30) - 1;
+/// What a frame costs on the wire beside its octets: preamble and start 8, FCS 4, interpacket gap 12 (802.3 clause 4).
+pub const WIRE_OVERHEAD: u32 = 24;
+/// Shortest frame on the wire without FCS; shorter ones are padded by the sender's MAC (802.3 clause 3.2.8).
+pub const MIN_FRAME: u32 = 60;
+
+const MAX_PORTS: usize = 1024;
+const MAX_FDB: usize = 1 << 20;
+const MAX_QUEUE_FRAMES: u32 = 1 << 20;
+const MAX_QUEUE_BYTES: u64 = 1 << 40;
+const MAX_DELAY: Nanos = Nanos(1_000_000_000_000);
+const MAX_DELTA: Span = Span { ps: 1_000_000_000_000 };
+/// Octets of a queue that nobody sized, or [`DEFAULT_QUEUE_SPAN`] at the port's rate where that is more.
+const DEFAULT_QUEUE_BYTES: u64 = 1_000_000;
+const DEFAULT_QUEUE_SPAN: Span = Span { ps: 10_000_000_000 };
+
+/// Octets that a frame of `len` octets takes on the wire: max(len, 60) + 24.
+#[inline]
+pub const fn wire_octets(len: u32) -> u32 {
+    (if len < MIN_FRAME { MIN_FRAME } else { len }) + WIRE_OVERHEAD
+}
 
 /// One switch.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SwitchConfig {
     /// Its name, for messages.
     pub name: String,
-    /// Ports in order; [`crate::PortId`] is the index.
+    /// Ports in order, 1..=1024; [`crate::PortId`] is the index.
     pub ports: Vec<PortConfig>,
-    /// FDB entries at most.
+    /// FDB entries at most, 1..=2^20.
     pub fdb_capacity: usize,
     /// Age after which a learnt entry is forgotten (802.1Q default 300 s).
     pub fdb_age: Nanos,
@@ -31,26 +57,29 @@ impl Default for SwitchConfig {
 pub struct PortConfig {
     /// Interface name, for messages.
     pub name: String,
-    /// Rate of the emulated link in bit/s on the wire; `None` sends as fast as the machine takes.
+    /// Rate of the emulated link in bit/s on the wire, up to [`MAX_RATE`]; `None` sends as fast as the machine takes.
     pub rate: Option<Rate>,
-    /// Propagation delay of the emulated link.
+    /// Propagation delay of the emulated link, up to 1000 s.
     pub delay: Nanos,
-    /// Queue limit in wire octets, all classes together; `None`: 1 MB or 10 ms at the rate, the larger.
+    /// Queue limit in wire octets, all classes together, the frame in service not counted; `None`: 1 MB or 10 ms at
+    /// the rate, the larger.
     pub queue_bytes: Option<u64>,
-    /// Quota of frames queued at this port.
+    /// Quota of frames queued at this port, 1..=2^20.
     pub queue_frames: u32,
-    /// Class of frames that carry no priority of their own.
-    pub default_class: u8,
-    /// Class of sync messages; `None`: the class of the traffic beside them, by PCP, DSCP or default.
+    /// 802.1Q priority 0..7 of frames that carry none of their own (neither tag nor IP header).
+    pub default_priority: u8,
+    /// Class 0..7 of sync messages; `None`: the class of the traffic beside them, by PCP, DSCP or default priority.
     pub sync_class: Option<u8>,
-    /// Marking at this port's egress; `None`: off.
+    /// Marking at this port's egress; `None`: off. Needs a rate.
     pub mark: Option<MarkConfig>,
     /// Edge conversion at this port's egress: n*delta into correctionField, word cleared.
     pub edge: bool,
     /// Whether counts that arrive here are kept (a port to another switch) or cleared (a port to a host).
     pub trust: bool,
-    /// Last octets of 01-80-C2-00-00-XX addresses that this port passes.
+    /// Last octets (0x00..=0x0F without 0x01) of 01-80-C2-00-00-XX addresses that this port passes, in and out.
     pub pass_reserved: Vec<u8>,
+    /// Limit on frames from this port that must be flooded; sync messages are exempt. `None`: no limit.
+    pub storm: Option<StormConfig>,
 }
 
 impl PortConfig {
@@ -62,13 +91,20 @@ impl PortConfig {
             delay: Nanos(0),
             queue_bytes: None,
             queue_frames: 4096,
-            default_class: 0,
+            default_priority: 0,
             sync_class: None,
             mark: None,
             edge: false,
             trust: false,
             pass_reserved: Vec::new(),
+            storm: None,
         }
+    }
+
+    /// The queue limit in wire octets that this port works with.
+    pub fn queue_limit(&self) -> u64 {
+        let by_rate = self.rate.map_or(0, |rate| rate.octets_in(DEFAULT_QUEUE_SPAN) as u64);
+        self.queue_bytes.unwrap_or(by_rate.max(DEFAULT_QUEUE_BYTES))
     }
 }
 
@@ -77,10 +113,26 @@ impl PortConfig {
 pub struct MarkConfig {
     /// R, thresholds per hop, 1..=N.
     pub thresholds: u32,
-    /// N, the counter's largest value, 1..=2^30 - 1.
+    /// N, the counter's largest value, 1..=[`MAX_COUNT`]; a word of another mode keeps its own N where that is less.
     pub counter_max: u32,
-    /// delta in picoseconds: the delay that one mark stands for; one value per network.
+    /// delta in picoseconds, 1..=10^12 (1 s): the delay that one mark stands for; one value per network.
     pub delta_ps: u64,
+}
+
+impl MarkConfig {
+    /// K, the distance of the thresholds in wire octets at `rate`, rounded down: delta*rate/8 (paper III-C).
+    pub const fn k_octets(&self, rate: Rate) -> u128 {
+        rate.octets_in(Span { ps: self.delta_ps })
+    }
+}
+
+/// Storm control: broadcast, multicast and unknown unicast frames per second that a port may bring in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct StormConfig {
+    /// Frames per second, 1 or more.
+    pub frames_per_second: u32,
+    /// Frames that may come at once, 1 or more.
+    pub burst: u32,
 }
 
 /// A configuration that no switch can be made of.
@@ -93,4 +145,246 @@ pub struct ConfigError {
     pub problem: String,
     /// What to write instead.
     pub remedy: String,
+}
+
+impl SwitchConfig {
+    /// Whether a switch can be made of this.
+    ///
+    /// # Errors
+    /// [`ConfigError`] names the first key that is wrong, what is wrong with it and what to write instead.
+    pub fn check(&self) -> Result<(), ConfigError> {
+        let range = |key: &str, value: u64, low: u64, high: u64| {
+            let place = format!("switch {}, {key}", self.name);
+            in_range(place, value, low, high)
+        };
+        range("ports", self.ports.len() as u64, 1, MAX_PORTS as u64)?;
+        range("fdb_capacity", self.fdb_capacity as u64, 1, MAX_FDB as u64)?;
+        range("fdb_age", self.fdb_age.0, 1, u64::MAX)?;
+        self.check_names()?;
+        for port in &self.ports {
+            port.check(&self.name)?;
+        }
+        self.check_delta()
+    }
+
+    /// What works, but not as one might think: said in the form of an error, refused by nobody.
+    pub fn warnings(&self) -> Vec<ConfigError> {
+        self.ports.iter().filter_map(|port| port.warning(&self.name)).collect()
+    }
+
+    /// delta of this network: all ports that mark have the same.
+    pub fn delta(&self) -> Option<Span> {
+        self.ports.iter().find_map(|port| port.mark).map(|mark| Span { ps: mark.delta_ps })
+    }
+
+    fn check_names(&self) -> Result<(), ConfigError> {
+        let mut seen = HashMap::new();
+        for (index, port) in self.ports.iter().enumerate() {
+            if port.name.is_empty() {
+                return Err(ConfigError {
+                    place: format!("switch {}, port {index}", self.name),
+                    problem: "has no name".into(),
+                    remedy: "write the name of its interface".into(),
+                });
+            }
+            if let Some(first) = seen.insert(port.name.as_str(), index) {
+                return Err(ConfigError {
+                    place: format!("switch {}, ports {first} and {index}", self.name),
+                    problem: format!("are both named {:?}", port.name),
+                    remedy: "name each interface once".into(),
+                });
+            }
+        }
+        Ok(())
+    }
+
+    /// A mark must mean the same time at every hop, so all ports of a network share one delta.
+    fn check_delta(&self) -> Result<(), ConfigError> {
+        let mut marking = self.ports.iter().filter_map(|port| port.mark.map(|mark| (port, mark.delta_ps)));
+        let first = marking.next();
+        if let Some((first, delta)) = first
+            && let Some((other, differs)) = marking.find(|(_, ps)| *ps != delta)
+        {
+            return Err(ConfigError {
+                place: format!("switch {}, ports {} and {}", self.name, first.name, other.name),
+                problem: format!("mark with delta {} and {}", Span { ps: delta }, Span { ps: differs }),
+                remedy: "write one delta for the whole network: each port derives its own K = delta*rate/8"
+                    .into(),
+            });
+        }
+        if first.is_none()
+            && let Some(edge) = self.ports.iter().find(|port| port.edge)
+        {
+            return Err(ConfigError {
+                place: edge.place(&self.name, "edge"),
+                problem: "converts marks, but no port of the switch marks, so that delta is unknown".into(),
+                remedy: "write mark with the network's delta at a port, or leave edge out".into(),
+            });
+        }
+        Ok(())
+    }
+}
+
+impl PortConfig {
+    fn place(&self, switch: &str, key: &str) -> String {
+        format!("switch {switch}, port {}, {key}", self.name)
+    }
+
+    fn check(&self, switch: &str) -> Result<(), ConfigError> {
+        let range =
+            |key: &str, value: u64, low: u64, high: u64| in_range(self.place(switch, key), value, low, high);
+        if let Some(rate) = self.rate {
+            range("rate in bit/s", rate.0, 1, MAX_RATE)?;
+        }
+        range("delay in ns", self.delay.0, 0, MAX_DELAY.0)?;
+        if let Some(octets) = self.queue_bytes {
+            // Below one frame of least size, nothing could ever pass.
+            range("queue_bytes", octets, u64::from(wire_octets(0)), MAX_QUEUE_BYTES)?;
+        }
+        range("queue_frames", self.queue_frames.into(), 1, MAX_QUEUE_FRAMES.into())?;
+        range("default_priority", self.default_priority.into(), 0, 7)?;
+        if let Some(class) = self.sync_class {
+            range("sync_class", class.into(), 0, 7)?;
+        }
+        for &octet in &self.pass_reserved {
+            range("pass_reserved", octet.into(), 0, 15)?;
+            if octet == 1 {
+                return Err(ConfigError {
+                    place: self.place(switch, "pass_reserved"),
+                    problem: "names 01, but MAC control frames (PAUSE) end at the link (802.3 Annex 31B)"
+                        .into(),
+                    remedy: "leave 01 out".into(),
+                });
+            }
+        }
+        if let Some(storm) = self.storm {
+            range("storm.frames_per_second", storm.frames_per_second.into(), 1, u32::MAX.into())?;
+            range("storm.burst", storm.burst.into(), 1, u32::MAX.into())?;
+        }
+        match self.mark {
+            Some(mark) => self.check_mark(switch, &mark),
+            None => Ok(()),
+        }
+    }
+
+    fn check_mark(&self, switch: &str, mark: &MarkConfig) -> Result<(), ConfigError> {
+        let range =
+            |key: &str, value: u64, low: u64, high: u64| in_range(self.place(switch, key), value, low, high);
+        range("mark.counter_max (N)", mark.counter_max.into(), 1, MAX_COUNT.into())?;
+        range("mark.thresholds (R)", mark.thresholds.into(), 1, mark.counter_max.into())?;
+        range("mark.delta in ps", mark.delta_ps, 1, MAX_DELTA.ps)?;
+        if self.rate.is_none() {
+            return Err(ConfigError {
+                place: self.place(switch, "mark"),
+                problem: "marks without a rate, so that no depth is a time".into(),
+                remedy: "write rate, as \"100mbit\", or leave mark out".into(),
+            });
+        }
+        Ok(())
+    }
+
+    /// Thresholds that the queue cannot reach never mark.
+    fn warning(&self, switch: &str) -> Option<ConfigError> {
+        let (rate, mark) = (self.rate?, self.mark?);
+        let highest = mark.k_octets(rate) * u128::from(mark.thresholds);
+        let limit = self.queue_limit();
+        (highest > u128::from(limit)).then(|| ConfigError {
+            place: self.place(switch, "mark"),
+            problem: format!("highest threshold R*K = {highest} B is beyond the queue's {limit} B"),
+            remedy: format!("write queue_bytes of at least {highest} B, or a smaller R or delta"),
+        })
+    }
+}
+
+fn in_range(place: String, value: u64, low: u64, high: u64) -> Result<(), ConfigError> {
+    if (low..=high).contains(&value) {
+        return Ok(());
+    }
+    let remedy = match high {
+        u64::MAX => format!("write {low} or more"),
+        _ => format!("write {low} to {high}"),
+    };
+    Err(ConfigError { place, problem: format!("is {value}"), remedy })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn two_ports(change: impl FnOnce(&mut SwitchConfig)) -> SwitchConfig {
+        let mark = Some(MarkConfig { thresholds: 4, counter_max: MAX_COUNT, delta_ps: 60_000_000 });
+        let port = |name: &str| PortConfig { rate: Some(Rate(100_000_000)), mark, ..PortConfig::new(name) };
+        let mut config =
+            SwitchConfig { name: "s1".into(), ports: vec![port("a"), port("b")], ..SwitchConfig::default() };
+        change(&mut config);
+        config
+    }
+
+    fn refusal(change: impl FnOnce(&mut SwitchConfig)) -> String {
+        two_ports(change).check().unwrap_err().to_string()
+    }
+
+    fn mark(config: &mut SwitchConfig, port: usize) -> &mut MarkConfig {
+        config.ports[port].mark.as_mut().unwrap()
+    }
+
+    #[test]
+    fn a_good_configuration_passes() {
+        assert_eq!(two_ports(|_| ()).check(), Ok(()));
+        assert_eq!(two_ports(|_| ()).warnings(), []);
+        assert_eq!(two_ports(|_| ()).delta(), Some(Span { ps: 60_000_000 }));
+    }
+
+    #[test]
+    fn refusals_name_the_place_and_the_remedy() {
+        assert_eq!(refusal(|c| c.ports.clear()), "switch s1, ports: is 0; write 1 to 1024");
+        assert_eq!(
+            refusal(|c| c.ports[1].name = "a".into()),
+            "switch s1, ports 0 and 1: are both named \"a\"; name each interface once"
+        );
+        assert_eq!(
+            refusal(|c| mark(c, 1).delta_ps = 30_000_000),
+            "switch s1, ports a and b: mark with delta 60us and 30us; write one delta for the whole network: each port \
+             derives its own K = delta*rate/8"
+        );
+        assert_eq!(
+            refusal(|c| mark(c, 0).delta_ps = 0),
+            "switch s1, port a, mark.delta in ps: is 0; write 1 to 1000000000000"
+        );
+        assert_eq!(
+            refusal(|c| *mark(c, 0) = MarkConfig { thresholds: 4, counter_max: 3, delta_ps: 1 }),
+            "switch s1, port a, mark.thresholds (R): is 4; write 1 to 3"
+        );
+        assert!(refusal(|c| c.ports[0].rate = Some(Rate(0))).contains("rate in bit/s: is 0; write 1 to"));
+        assert!(refusal(|c| c.ports[0].rate = None).contains("marks without a rate"));
+        assert!(refusal(|c| c.ports[0].pass_reserved = vec![1]).contains("leave 01 out"));
+        assert!(refusal(|c| c.ports[0].pass_reserved = vec![16]).contains("write 0 to 15"));
+        assert!(refusal(|c| c.ports[0].sync_class = Some(8)).contains("write 0 to 7"));
+        assert!(refusal(|c| c.ports[0].queue_bytes = Some(83)).contains("write 84 to"));
+        assert!(refusal(|c| c.ports[0].queue_frames = 0).contains("write 1 to"));
+        assert!(refusal(|c| c.fdb_age = Nanos(0)).contains("write 1 or more"));
+        let storm = StormConfig { frames_per_second: 0, burst: 1 };
+        assert!(refusal(|c| c.ports[0].storm = Some(storm)).contains("storm.frames_per_second"));
+        let edge = |c: &mut SwitchConfig| {
+            c.ports.iter_mut().for_each(|port| port.mark = None);
+            c.ports[1].edge = true;
+        };
+        assert!(refusal(edge).starts_with("switch s1, port b, edge: converts marks, but no port"));
+    }
+
+    #[test]
+    fn thresholds_beyond_the_queue_are_warned_of() {
+        // K = 60 us * 100 Mbit/s / 8 = 750 B, times 4000 = 3 MB, and the queue holds 1 MB.
+        let config = two_ports(|c| mark(c, 0).thresholds = 4000);
+        assert_eq!(config.check(), Ok(()));
+        assert!(config.warnings()[0].to_string().contains("R*K = 3000000 B is beyond the queue's 1000000 B"));
+    }
+
+    #[test]
+    fn the_default_queue_is_a_megabyte_or_ten_milliseconds() {
+        let limit = |rate| PortConfig { rate, ..PortConfig::new("p") }.queue_limit();
+        assert_eq!(limit(None), 1_000_000);
+        assert_eq!(limit(Some(Rate(100_000_000))), 1_000_000);
+        assert_eq!(limit(Some(Rate(10_000_000_000))), 12_500_000);
+    }
 }

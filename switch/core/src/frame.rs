@@ -1,6 +1,6 @@
 //! What passes between the core and the world around it: frames as handles, departures, discards.
 
-use crate::{DropReason, MarkOutcome, Nanos};
+use crate::{DropReason, EdgeOutcome, MarkOutcome, Nanos};
 use plimsoll_classify::Class;
 
 /// A frame's handle into its [`Pool`]: an UMEM chunk in the switch, a light value in the simulator.
@@ -10,6 +10,14 @@ pub struct FrameId(pub u32);
 /// A port's index in its switch, in the order of [`crate::SwitchConfig::ports`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct PortId(pub u16);
+
+impl PortId {
+    /// The index itself.
+    #[inline]
+    pub const fn index(self) -> usize {
+        self.0 as usize
+    }
+}
 
 /// Where frames live. The core owns a frame from [`crate::Switch::receive`] to [`Egress::depart`] or [`Pool::free`].
 pub trait Pool {
@@ -34,7 +42,9 @@ pub struct MarkRecord {
     pub before: u32,
     /// The word as it leaves, after edge conversion.
     pub after: u32,
-    /// Nanoseconds that edge conversion added to correctionField.
+    /// What edge conversion did.
+    pub edge: EdgeOutcome,
+    /// Nanoseconds that edge conversion added to correctionField, rounded to the nearest.
     pub converted_ns: u64,
 }
 
@@ -59,17 +69,18 @@ pub struct Departure {
     pub arrived: Nanos,
     /// Wire octets that still had to leave before it when it was enqueued (rounded up).
     pub depth_bytes: u64,
-    /// The same as time on this link, in picoseconds: what the thresholds were compared with.
+    /// The same as time on this link, in picoseconds rounded up: what the thresholds were compared with. Rounding up
+    /// changes no comparison, for thresholds are whole picoseconds. 0 on a port without rate.
     pub depth_ps: u64,
-    /// When its first bit is due on the emulated link.
+    /// When its first bit is due on the emulated link, rounded up; on a port without rate, when the port took it.
     pub start: Nanos,
-    /// When its last bit has left the emulated link, propagation included.
+    /// When its last bit has arrived at the link's far end, rounded up: propagation included.
     pub end: Nanos,
     /// The marker's decision.
     pub mark: MarkRecord,
 }
 
-/// A frame that the core dropped. The core has already freed it.
+/// A frame that the core dropped. The core has already freed it, or made no copy for the port that refused it.
 #[derive(Clone, Copy, Debug)]
 pub struct Discard {
     /// Why.

@@ -2,18 +2,44 @@
 //!
 //! No clock, no I/O, no thread: time is a parameter, frames are handles into a [`Pool`], departures leave through an
 //! [`Egress`]. A frame's way is [`Switch::receive`] -> egress queue -> [`Switch::advance`], in `switch.rs`.
+//!
+//! | file | idea |
+//! |---|---|
+//! | `switch.rs` | a frame's way: check, trust, learn, look up, copy |
+//! | `port.rs` | a port's egress: depth, mark, queue, link |
+//! | `queue.rs`, `link.rs`, `class.rs` | eight queues, the link's exact clock, which queue |
+//! | `mark.rs`, `lateness.rs` | thresholds, marks, edge conversion; the machine's own lateness |
+//! | `fdb.rs`, `storm.rs` | forwarding database, storm control |
+//! | `wire/` | views of what is on the wire |
+//! | `config.rs`, `units.rs`, `time.rs`, `frame.rs` | what comes in: configuration, quantities, time, frames |
+//! | `loss.rs`, `stats.rs` | what comes out: reasons and counters |
+//!
+//! Not here: spanning tree, IGMP snooping, VLAN access and trunk ports (tags pass unchanged and separate addresses).
 #![forbid(unsafe_code)]
 
-mod config;
+mod class;
+pub mod config;
+mod fdb;
 mod frame;
+pub mod lateness;
+mod link;
 mod loss;
+mod mark;
+mod port;
+mod queue;
+mod stats;
+mod storm;
 mod switch;
 mod time;
 mod units;
+pub mod wire;
 
-pub use config::{ConfigError, MarkConfig, PortConfig, SwitchConfig};
+pub use config::{ConfigError, MarkConfig, PortConfig, StormConfig, SwitchConfig};
+pub use fdb::{FdbEntry, FdbStats};
 pub use frame::{Departure, Discard, Egress, FrameId, MarkRecord, Pool, PortId};
-pub use loss::{DropReason, MarkOutcome};
+pub use loss::{DropCounts, DropReason, EdgeCounts, EdgeOutcome, MarkCounts, MarkOutcome};
+pub use queue::ClassStats;
+pub use stats::{Inversions, Marks, PortStats, Quantiles, SwitchStats, Traffic};
 pub use switch::Switch;
-pub use time::{Nanos, Picos};
+pub use time::Nanos;
 pub use units::{ByteCount, Rate, Span, UnitError};

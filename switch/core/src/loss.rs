@@ -1,10 +1,10 @@
 //! Every drop and every skip has a name, in one list that feeds counters, JSON and the manual.
 
-use serde::{Serialize, Serializer};
+use serde::{Serialize, Serializer, ser::SerializeMap};
 use std::fmt;
 
 macro_rules! reasons {
-    ($(#[$doc:meta])* $name:ident { $($(#[$vdoc:meta])* $variant:ident = $text:literal,)+ }) => {
+    ($(#[$doc:meta])* $name:ident, $(#[$cdoc:meta])* $counts:ident { $($(#[$vdoc:meta])* $variant:ident = $text:literal,)+ }) => {
         $(#[$doc])*
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
         pub enum $name { $($(#[$vdoc])* $variant,)+ }
@@ -32,13 +32,60 @@ macro_rules! reasons {
                 f.pad(self.name())
             }
         }
+
+        $(#[$cdoc])*
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        pub struct $counts([u64; $name::COUNT]);
+
+        impl $counts {
+            /// How often this one happened.
+            #[inline]
+            pub const fn get(&self, reason: $name) -> u64 {
+                self.0[reason as usize]
+            }
+
+            /// All of them together.
+            pub fn total(&self) -> u64 {
+                self.0.iter().sum()
+            }
+
+            /// Each with how often it happened, in the order of [`
+            #[doc = stringify!($name)]
+            /// ::ALL`].
+            pub fn iter(&self) -> impl Iterator<Item = ($name, u64)> + '_ {
+                $name::ALL.iter().map(|&reason| (reason, self.get(reason)))
+            }
+
+            #[inline]
+            pub(crate) fn count(&mut self, reason: $name) {
+                self.0[reason as usize] += 1;
+            }
+        }
+
+        impl Default for $counts {
+            fn default() -> Self {
+                Self([0; $name::COUNT])
+            }
+        }
+
+        impl Serialize for $counts {
+            fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+                let mut map = serializer.serialize_map(Some($name::COUNT))?;
+                for (reason, count) in self.iter() {
+                    map.serialize_entry(reason.name(), &count)?;
+                }
+                map.end()
+            }
+        }
     };
 }
 
 reasons! {
     /// Why the core dropped a frame.
-    DropReason {
-        /// Shorter than an Ethernet header, or longer than a chunk holds.
+    DropReason,
+    /// Frames dropped, by [`DropReason`].
+    DropCounts {
+        /// Shorter than an Ethernet header (14 octets) or longer than 65,553.
         Malformed = "malformed",
         /// Source address is a group address (IEEE 802.3 clause 3.2.3 forbids it).
         SourceGroup = "source_group",
@@ -50,21 +97,23 @@ reasons! {
         NoEgress = "no_egress",
         /// The storm control of its ingress port refused it.
         Storm = "storm_control",
-        /// The VLAN is not allowed on the port.
-        Vlan = "vlan_not_allowed",
         /// The egress queue is full in octets.
         QueueBytes = "queue_bytes",
         /// The egress port holds its quota of frames.
         QueueFrames = "queue_frames",
         /// No free buffer for the copy that a flood needs.
         NoBuffer = "no_buffer",
+        /// It was queued at a port that went down.
+        PortDown = "port_down",
     }
 }
 
 reasons! {
     /// What the marker did with a frame, and why not more.
     #[derive(Default)]
-    MarkOutcome {
+    MarkOutcome,
+    /// Frames by what the marker did, [`MarkOutcome`].
+    MarkCounts {
         /// Not a message that carries marks.
         #[default]
         NotSync = "not_sync",
@@ -78,7 +127,7 @@ reasons! {
         Saturated = "saturated",
         /// PTP version is not 2.
         Version = "skip_version",
-        /// messageLength is below 44 or beyond the frame.
+        /// messageLength is below 44 (54 for peer delay) or beyond the frame or the UDP datagram.
         Length = "skip_length",
         /// The word is of no valid mode (non-thermometer, bit 28 set).
         InvalidWord = "skip_invalid_word",
@@ -90,5 +139,50 @@ reasons! {
         ZeroChecksum = "skip_zero_checksum",
         /// A fragment: its transport header is not trusted.
         Fragment = "skip_fragment",
+    }
+}
+
+reasons! {
+    /// What edge conversion did with a frame.
+    #[derive(Default)]
+    EdgeOutcome,
+    /// Frames by what edge conversion did, [`EdgeOutcome`].
+    EdgeCounts {
+        /// The port does not convert, or the marker skipped the frame.
+        #[default]
+        Off = "off",
+        /// No count to convert; the word left as 0.
+        Empty = "empty",
+        /// n*delta went into correctionField, the word left as 0.
+        Converted = "converted",
+        /// As converted, but n*delta was cut to 1 s.
+        Capped = "capped",
+        /// As converted, but correctionField reached its largest value, which means "too large to say".
+        Saturated = "saturated",
+        /// correctionField came in at its largest value and stays; the word left as 0.
+        Overflowed = "skip_correction_overflow",
+        /// A word with forward and reverse counts: only an endpoint of ours knows what to do with the other half.
+        ForwardReverse = "skip_forward_reverse",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::HashSet;
+
+    #[test]
+    fn names_are_unique_and_count_apart() {
+        let names: HashSet<_> = DropReason::ALL.iter().map(|r| r.name()).collect();
+        assert_eq!(names.len(), DropReason::COUNT);
+        let names: HashSet<_> = MarkOutcome::ALL.iter().map(|r| r.name()).collect();
+        assert_eq!(names.len(), MarkOutcome::COUNT);
+        let mut counts = DropCounts::default();
+        counts.count(DropReason::Storm);
+        counts.count(DropReason::PortDown);
+        counts.count(DropReason::PortDown);
+        let seen: Vec<_> = counts.iter().filter(|(_, n)| *n > 0).collect();
+        assert_eq!(seen, [(DropReason::Storm, 1), (DropReason::PortDown, 2)]);
+        assert_eq!(counts.total(), 3);
     }
 }

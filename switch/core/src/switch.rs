@@ -1,21 +1,59 @@
 //! A frame's way through the switch, top to bottom.
 
-use crate::{ConfigError, Egress, FrameId, Nanos, Pool, PortId, SwitchConfig};
-use plimsoll_classify::Class;
+use plimsoll_classify::{Class, Flags, Kind};
+
+use crate::{
+    ConfigError, DropReason, Egress, FdbEntry, FrameId, Inversions, Nanos, Pool, PortId, SwitchConfig,
+    SwitchStats,
+    fdb::{self, Fdb},
+    mark,
+    port::{Arrival, Port},
+    wire::{
+        ethernet::{HEADER_LEN, Header, Mac, Tci},
+        event::Event,
+    },
+};
+
+/// Longest frame taken, in octets: an IP packet of full length behind a header with one tag.
+const MAX_FRAME: usize = 65_535 + HEADER_LEN + 4;
 
 /// An emulated switch.
 #[derive(Debug)]
 pub struct Switch {
     config: SwitchConfig,
+    ports: Vec<Port>,
+    fdb: Fdb,
+    last_arrival: Nanos,
+    inversions: Inversions,
+    /// The latest instant seen, for ages that are shown.
+    now: Nanos,
+}
+
+/// Where a frame comes from and goes to.
+#[derive(Clone, Copy)]
+struct Addresses {
+    destination: Mac,
+    /// VLAN and source as the FDB's key.
+    source: u64,
+    vlan: u16,
 }
 
 impl Switch {
-    /// Makes a switch.
+    /// Makes a switch. All memory that it will ever need is reserved here.
     ///
     /// # Errors
     /// [`ConfigError`] names the key, what is wrong with it and what to write instead.
     pub fn new(config: SwitchConfig) -> Result<Self, ConfigError> {
-        Ok(Self { config })
+        config.check()?;
+        let ports = (0..).map(PortId).zip(&config.ports);
+        Ok(Self {
+            ports: ports.map(|(id, port)| Port::new(id, port, config.delta())).collect(),
+            fdb: Fdb::new(config.fdb_capacity, config.fdb_age),
+            last_arrival: Nanos(0),
+            inversions: Inversions::default(),
+            now: Nanos(0),
+            config,
+        })
     }
 
     /// What it was made of.
@@ -25,17 +63,290 @@ impl Switch {
 
     /// Takes a frame that arrived at `port` at `stamp` (as XDP stamped it). The frame is the core's until it departs
     /// or is freed. Calls come in order of `stamp`; an earlier one is moved to the last arrival and counted.
+    ///
+    /// Links run up to the arrival, so frames may depart here as well as in [`Switch::advance`]; those of one port
+    /// depart in the order of their start. `info` must be of this frame; where its offsets are wrong, the frame is not
+    /// marked.
+    ///
+    /// # Panics
+    /// If the switch has no such port.
     pub fn receive<P: Pool, E: Egress>(
         &mut self,
-        _port: PortId,
-        _frame: FrameId,
-        _info: &Class,
-        _stamp: Nanos,
-        _pool: &mut P,
-        _out: &mut E,
+        port: PortId,
+        frame: FrameId,
+        info: &Class,
+        stamp: Nanos,
+        pool: &mut P,
+        out: &mut E,
     ) {
+        let arrived = self.in_order(stamp);
+        let octets = pool.bytes(frame);
+        let (len, header) = (octets.len(), Header::new_checked(octets));
+        let mut arrival =
+            Arrival { frame, len: len as u32, ingress: port, info: *info, stamp, arrived, word: [0; 2] };
+        self.ports[port.index()].rx.count(arrival.len);
+
+        let addresses = match self.check(&arrival, len, header) {
+            Ok(addresses) => addresses,
+            Err(reason) => return self.lose(&arrival, reason, pool, out),
+        };
+        if info.kind == Kind::PtpEvent {
+            self.take_word(&mut arrival, pool);
+        }
+        self.fdb.learn(addresses.source, port, arrived);
+        match self.look_up(&addresses, arrived) {
+            Some(egress) if egress == port => self.lose(&arrival, DropReason::SamePort, pool, out),
+            Some(egress) => self.send(egress, &arrival, pool, out),
+            None if self.is_storm(&arrival) => self.lose(&arrival, DropReason::Storm, pool, out),
+            None => self.flood(addresses.destination.reserved(), &arrival, pool, out),
+        }
+        self.fdb.tick(arrived);
     }
 
     /// Runs the emulated links up to `to`, exclusively: every frame whose first bit is due before `to` departs.
-    pub fn advance<E: Egress>(&mut self, _to: Nanos, _out: &mut E) {}
+    ///
+    /// What is decided is final. A link decides at the instant it becomes free, by strict priority among all frames
+    /// that have arrived by then, those of the very instant included; an idle link decides when a frame arrives.
+    pub fn advance<E: Egress>(&mut self, to: Nanos, out: &mut E) {
+        self.now = self.now.max(to);
+        for port in &mut self.ports {
+            port.run(to, out);
+        }
+        self.fdb.tick(to);
+    }
+
+    /// The least `to` with which [`Switch::advance`] would let a frame go; `None` while no queued frame waits for time
+    /// alone. Frames at a port without rate wait for [`Egress::has_room`].
+    pub fn next_decision(&self) -> Option<Nanos> {
+        self.ports.iter().filter_map(Port::next_decision).min()
+    }
+
+    /// The arrival that counts: the stamp, or the last arrival already decided where that is later.
+    #[inline]
+    fn in_order(&mut self, stamp: Nanos) -> Nanos {
+        if stamp < self.last_arrival {
+            self.inversions.count += 1;
+            self.inversions.max_ns = self.inversions.max_ns.max(self.last_arrival.since(stamp));
+        } else {
+            self.last_arrival = stamp;
+        }
+        self.last_arrival
+    }
+
+    /// Whether the frame is one that a bridge forwards.
+    #[inline]
+    fn check(
+        &self,
+        arrival: &Arrival,
+        len: usize,
+        header: Option<Header<'_>>,
+    ) -> Result<Addresses, DropReason> {
+        let header = header.filter(|_| len <= MAX_FRAME).ok_or(DropReason::Malformed)?;
+        let ingress = &self.ports[arrival.ingress.index()];
+        let (destination, source) = (header.destination(), header.source());
+        if !ingress.up {
+            return Err(DropReason::PortDown);
+        }
+        if source.is_group() {
+            return Err(DropReason::SourceGroup);
+        }
+        if destination.reserved().is_some_and(|last| !ingress.passes(last)) {
+            return Err(DropReason::Reserved);
+        }
+        let tagged = arrival.info.flags.has(Flags::TAGGED);
+        let vlan = if tagged { Tci(arrival.info.tci).vid() } else { 0 };
+        Ok(Addresses { destination, source: fdb::key(vlan, source), vlan })
+    }
+
+    /// Reads the marking word, and clears the counts of a port that is not trusted.
+    fn take_word<P: Pool>(&mut self, arrival: &mut Arrival, pool: &mut P) {
+        let ingress = &mut self.ports[arrival.ingress.index()];
+        // A message that cannot be marked is the egress marker's to count.
+        if let Ok(mut event) = Event::new_checked(pool.bytes_mut(arrival.frame), &arrival.info) {
+            let before = event.word();
+            if !ingress.trust && mark::distrust(&mut event) {
+                ingress.counts_cleared += 1;
+            }
+            arrival.word = [before, event.word()];
+        }
+    }
+
+    /// The port that the frame is for; `None`: all others.
+    #[inline]
+    fn look_up(&self, addresses: &Addresses, now: Nanos) -> Option<PortId> {
+        if addresses.destination.is_group() {
+            return None;
+        }
+        self.fdb.look_up(fdb::key(addresses.vlan, addresses.destination), now)
+    }
+
+    /// Whether storm control stops a frame that is to be flooded. Time messages are exempt: all of PTP and NTP, for a
+    /// Sync is worth nothing without its Follow_Up.
+    #[inline]
+    fn is_storm(&mut self, arrival: &Arrival) -> bool {
+        let ingress = &mut self.ports[arrival.ingress.index()];
+        match &mut ingress.storm {
+            Some(bucket) if arrival.info.kind == Kind::Other => !bucket.admits(arrival.arrived),
+            _ => false,
+        }
+    }
+
+    /// To one port.
+    #[inline]
+    fn send<P: Pool, E: Egress>(&mut self, egress: PortId, arrival: &Arrival, pool: &mut P, out: &mut E) {
+        let port = &mut self.ports[egress.index()];
+        match port.admits(arrival.len, arrival.arrived, out) {
+            Ok(()) => port.enqueue(arrival, pool, out),
+            Err(reason) => {
+                pool.free(arrival.frame);
+                port.drops.count(reason);
+                out.discard(arrival.lost(reason, Some(egress)));
+            }
+        }
+    }
+
+    /// To all ports but its own that are up and pass its address. Each gets a copy made before any is marked, the last
+    /// one the frame itself; a port without room gets none.
+    fn flood<P: Pool, E: Egress>(
+        &mut self,
+        reserved: Option<u8>,
+        arrival: &Arrival,
+        pool: &mut P,
+        out: &mut E,
+    ) {
+        let mut refused = false;
+        let mut waiting = None;
+        for at in 0..self.ports.len() {
+            let port = &mut self.ports[at];
+            let id = PortId(at as u16);
+            if id == arrival.ingress || !port.up || reserved.is_some_and(|last| !port.passes(last)) {
+                continue;
+            }
+            match port.admits(arrival.len, arrival.arrived, out) {
+                Ok(()) => {
+                    if let Some(earlier) = waiting.replace(id) {
+                        self.send_copy(earlier, arrival, pool, out);
+                    }
+                }
+                Err(reason) => {
+                    refused = true;
+                    port.drops.count(reason);
+                    out.discard(arrival.lost(reason, Some(id)));
+                }
+            }
+        }
+        match waiting {
+            Some(last) => self.ports[last.index()].enqueue(arrival, pool, out),
+            None if refused => pool.free(arrival.frame),
+            None => self.lose(arrival, DropReason::NoEgress, pool, out),
+        }
+    }
+
+    fn send_copy<P: Pool, E: Egress>(
+        &mut self,
+        egress: PortId,
+        arrival: &Arrival,
+        pool: &mut P,
+        out: &mut E,
+    ) {
+        let port = &mut self.ports[egress.index()];
+        match pool.copy(arrival.frame) {
+            Some(frame) => port.enqueue(&Arrival { frame, ..*arrival }, pool, out),
+            None => {
+                port.drops.count(DropReason::NoBuffer);
+                out.discard(arrival.lost(DropReason::NoBuffer, Some(egress)));
+            }
+        }
+    }
+
+    /// Drops a frame at its ingress.
+    #[cold]
+    fn lose<P: Pool, E: Egress>(&mut self, arrival: &Arrival, reason: DropReason, pool: &mut P, out: &mut E) {
+        pool.free(arrival.frame);
+        self.ports[arrival.ingress.index()].drops.count(reason);
+        out.discard(arrival.lost(reason, None));
+    }
+}
+
+/// What a frame does not meet: control and counters.
+impl Switch {
+    /// After a stall that nobody shall catch up: every link stood still until `now`, and what is queued is paced from
+    /// there. Returns for how many nanoseconds frames waited on links that stood still, summed over links.
+    pub fn reanchor(&mut self, now: Nanos) -> u64 {
+        self.ports.iter_mut().map(|port| port.reanchor(now)).sum()
+    }
+
+    /// Takes a port out of the switch or back in. Out: what it has queued is lost ([`DropReason::PortDown`]), what was
+    /// learnt behind it forgotten, and no frame goes to it.
+    ///
+    /// # Panics
+    /// If the switch has no such port.
+    pub fn set_up<P: Pool, E: Egress>(&mut self, port: PortId, up: bool, pool: &mut P, out: &mut E) {
+        let state = &mut self.ports[port.index()];
+        state.up = up;
+        if !up {
+            state.purge(pool, out);
+            self.fdb.flush(Some(port));
+        }
+    }
+
+    /// Frees every queued frame, for the end.
+    pub fn clear<P: Pool>(&mut self, pool: &mut P) {
+        self.ports.iter_mut().for_each(|port| port.clear(pool));
+    }
+
+    /// Frames queued at all ports: what the core holds of the pool between two calls.
+    pub fn queued_frames(&self) -> u64 {
+        self.ports.iter().map(|port| u64::from(port.queued())).sum()
+    }
+
+    /// All counters as of now.
+    pub fn stats(&self) -> SwitchStats {
+        let ports = self.ports.iter().zip(&self.config.ports);
+        SwitchStats {
+            name: self.config.name.clone(),
+            ports: ports.map(|(port, config)| port.stats(&config.name)).collect(),
+            fdb: self.fdb.stats(),
+            inversions: self.inversions,
+        }
+    }
+
+    /// The forwarding database, by VLAN and address.
+    pub fn fdb_entries(&self) -> Vec<FdbEntry> {
+        self.fdb.entries(self.now.max(self.last_arrival))
+    }
+
+    /// Sets an entry that neither ages nor moves.
+    ///
+    /// # Errors
+    /// [`ConfigError`] for a group address, a port that is not there, a VLAN beyond 4095, or a full database.
+    pub fn fix_fdb_entry(&mut self, vlan: u16, mac: Mac, port: PortId) -> Result<(), ConfigError> {
+        let refuse = |problem: String, remedy: &str| {
+            let place = format!("switch {}, fixed FDB entry {mac}", self.config.name);
+            Err(ConfigError { place, problem, remedy: remedy.into() })
+        };
+        if mac.is_group() {
+            return refuse("is a group address".into(), "write the address of one station");
+        }
+        if port.index() >= self.ports.len() {
+            return refuse(format!("names port {}", port.0), "write the number of a port of this switch");
+        }
+        if vlan > 0x0FFF {
+            return refuse(format!("names VLAN {vlan}"), "write 0 to 4095");
+        }
+        if !self.fdb.fix(fdb::key(vlan, mac), port) {
+            return refuse("finds no room".into(), "raise fdb_capacity");
+        }
+        Ok(())
+    }
+
+    /// Forgets what was learnt; fixed entries stay. Returns how many entries went.
+    pub fn flush_fdb(&mut self) -> u64 {
+        self.fdb.flush(None)
+    }
+
+    /// Forgets what was learnt behind one port. Returns how many entries went.
+    pub fn flush_fdb_port(&mut self, port: PortId) -> u64 {
+        self.fdb.flush(Some(port))
+    }
 }

@@ -343,7 +343,7 @@ mod tests {
         assert!(refused::<Rate>("18446745tbit").contains("is too large"));
         assert!(refused::<Rate>("99999999999999999999999bit").contains("is too large"));
         assert!(refused::<Rate>("1.5bit").contains("is finer"));
-        assert!(refused::<ByteCount>("1500b").contains("use one of B, kB"));
+        assert!(refused::<ByteCount>("1500b").contains("use one of B, KiB, kB"));
         assert!(refused::<ByteCount>("1500").contains("\"1500B\""));
         assert!(refused::<Span>("1.2.3us").contains("not a decimal number"));
         assert!(refused::<Span>("1.us").contains("not a decimal number"));

@@ -1,0 +1,277 @@
+//! A port's egress: depth, mark and queue on the way in, the emulated link on the way out.
+
+use plimsoll_classify::{Class, Kind};
+
+use crate::{
+    Departure, Discard, DropCounts, DropReason, EdgeCounts, Egress, FrameId, MarkConfig, MarkCounts,
+    MarkOutcome, MarkRecord, Nanos, Pool, PortConfig, PortId, PortStats, Span, class,
+    config::wire_octets,
+    link::{Instant, Pace},
+    mark,
+    queue::Queue,
+    stats::{Histogram, Marks, Traffic},
+    storm::Bucket,
+    wire::event::Event,
+};
+
+/// A frame on its way from its ingress port to its egress ports.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Arrival {
+    pub(crate) frame: FrameId,
+    pub(crate) len: u32,
+    pub(crate) ingress: PortId,
+    pub(crate) info: Class,
+    pub(crate) stamp: Nanos,
+    pub(crate) arrived: Nanos,
+    /// The marking word as it came in, and after ingress trust; 0 where the frame has none.
+    pub(crate) word: [u32; 2],
+}
+
+impl Arrival {
+    pub(crate) fn lost(&self, reason: DropReason, egress: Option<PortId>) -> Discard {
+        Discard { reason, ingress: self.ingress, egress, len: self.len, arrived: self.arrived }
+    }
+}
+
+/// A port.
+#[derive(Debug)]
+pub(crate) struct Port {
+    id: PortId,
+    /// The link; `None`: a frame leaves when the machine takes it.
+    pace: Option<Pace>,
+    /// When the next frame may start.
+    free: Instant,
+    queue: Queue,
+    default_class: u8,
+    sync_class: Option<u8>,
+    mark: Option<MarkConfig>,
+    /// delta of the marks that this port converts.
+    edge: Option<Span>,
+    delay: u64,
+    /// Bit x is set where 01-80-C2-00-00-0x passes.
+    passes: u16,
+    pub(crate) trust: bool,
+    pub(crate) up: bool,
+    pub(crate) storm: Option<Bucket>,
+    pub(crate) rx: Traffic,
+    pub(crate) tx: Traffic,
+    pub(crate) drops: DropCounts,
+    pub(crate) counts_cleared: u64,
+    marked: MarkCounts,
+    converted: EdgeCounts,
+    marks: Marks,
+    depth: Histogram,
+}
+
+impl Port {
+    /// A port of a checked configuration, in a network whose marks mean `delta`.
+    pub(crate) fn new(id: PortId, config: &PortConfig, delta: Option<Span>) -> Self {
+        Self {
+            id,
+            pace: config.rate.map(Pace::new),
+            free: Instant::default(),
+            queue: Queue::new(config.queue_limit(), config.queue_frames),
+            default_class: class::of_priority(config.default_priority),
+            sync_class: config.sync_class,
+            mark: config.mark,
+            edge: delta.filter(|_| config.edge),
+            delay: config.delay.0,
+            passes: config.pass_reserved.iter().fold(0, |set, octet| set | 1 << octet),
+            trust: config.trust,
+            up: true,
+            storm: config.storm.map(Bucket::new),
+            rx: Traffic::default(),
+            tx: Traffic::default(),
+            drops: DropCounts::default(),
+            counts_cleared: 0,
+            marked: MarkCounts::default(),
+            converted: EdgeCounts::default(),
+            marks: Marks::new(config.mark.map_or(0, |mark| mark.thresholds)),
+            depth: Histogram::new(),
+        }
+    }
+
+    /// Whether a reserved address may pass, by its last octet.
+    #[inline]
+    pub(crate) const fn passes(&self, reserved: u8) -> bool {
+        self.passes >> reserved & 1 != 0
+    }
+
+    /// Whether a frame of `len` octets that comes at `now` finds room, once all that is due before has left.
+    #[inline]
+    pub(crate) fn admits<E: Egress>(&mut self, len: u32, now: Nanos, out: &mut E) -> Result<(), DropReason> {
+        if !self.up {
+            return Err(DropReason::PortDown);
+        }
+        self.run(now, out);
+        self.queue.admits(len)
+    }
+
+    /// Queues a frame that was let in: measures its depth, marks it, converts marks at an edge.
+    #[inline]
+    pub(crate) fn enqueue<P: Pool, E: Egress>(&mut self, arrival: &Arrival, pool: &mut P, out: &mut E) {
+        let class = class::of_frame(&arrival.info, self.default_class, self.sync_class);
+        let queued = self.queue.ahead_of(class);
+        let (depth_bytes, depth_ps) = match self.pace {
+            Some(pace) => pace.backlog(arrival.arrived, self.free, queued),
+            None => (out.unsent_bytes(self.id) + queued, 0),
+        };
+        let mark = if arrival.info.kind.is_sync() {
+            self.mark_sync(arrival, depth_ps, pool)
+        } else {
+            MarkRecord::default()
+        };
+        self.marked.count(mark.outcome);
+        self.converted.count(mark.edge);
+        self.depth.record(depth_bytes);
+        if self.queue.is_empty() {
+            // An idle link starts with what is there first; what comes at that very instant takes part.
+            self.free = self.free.max(Instant::at(arrival.arrived));
+        }
+        self.queue.push(Departure {
+            port: self.id,
+            ingress: arrival.ingress,
+            frame: arrival.frame,
+            len: arrival.len,
+            class,
+            info: arrival.info,
+            stamp: arrival.stamp,
+            arrived: arrival.arrived,
+            depth_bytes,
+            depth_ps,
+            start: arrival.arrived,
+            end: arrival.arrived,
+            mark,
+        });
+        if self.pace.is_none() {
+            self.run(arrival.arrived, out);
+        }
+    }
+
+    fn mark_sync<P: Pool>(&mut self, arrival: &Arrival, depth_ps: u64, pool: &mut P) -> MarkRecord {
+        let [before, word] = arrival.word;
+        let mut record =
+            MarkRecord { outcome: MarkOutcome::Off, before, after: word, ..MarkRecord::default() };
+        if self.mark.is_none() && self.edge.is_none() {
+            return record;
+        }
+        if let Some(config) = &self.mark {
+            record.r = mark::exceeded(depth_ps, config);
+        }
+        if arrival.info.kind != Kind::PtpEvent {
+            record.outcome = MarkOutcome::NoField;
+            return record;
+        }
+        let mut event = match Event::new_checked(pool.bytes_mut(arrival.frame), &arrival.info) {
+            Ok(event) => event,
+            Err(skip) => {
+                record.outcome = skip;
+                return record;
+            }
+        };
+        if let Some(config) = &self.mark {
+            record.outcome = mark::mark(&mut event, record.r, config.counter_max);
+            if matches!(record.outcome, MarkOutcome::Zero | MarkOutcome::Marked | MarkOutcome::Saturated) {
+                self.marks.count(record.r);
+            }
+        }
+        if let Some(delta) = self.edge {
+            (record.edge, record.converted_ns) = mark::convert(&mut event, delta.ps);
+        }
+        record.after = event.word();
+        record
+    }
+
+    /// Lets every frame go whose first bit is due before `to`; without a rate, every frame that finds room.
+    #[inline]
+    pub(crate) fn run<E: Egress>(&mut self, to: Nanos, out: &mut E) {
+        match self.pace {
+            Some(pace) => {
+                while self.free.is_before(to)
+                    && let Some(departure) = self.queue.pop()
+                {
+                    let end = pace.after(self.free, wire_octets(departure.len));
+                    self.depart(departure, self.free.ceil(), end.ceil(), out);
+                    self.free = end;
+                }
+            }
+            None => {
+                while !self.queue.is_empty()
+                    && out.has_room(self.id)
+                    && let Some(departure) = self.queue.pop()
+                {
+                    self.free = self.free.max(Instant::at(to.max(departure.arrived)));
+                    let taken = self.free.ceil();
+                    self.depart(departure, taken, taken, out);
+                }
+            }
+        }
+    }
+
+    #[inline]
+    fn depart<E: Egress>(&mut self, departure: Departure, start: Nanos, end: Nanos, out: &mut E) {
+        self.tx.count(departure.len);
+        out.depart(Departure { start, end: end + self.delay, ..departure });
+    }
+
+    /// The least `to` with which [`Port::run`] would let a frame go; `None` where no time alone does.
+    #[inline]
+    pub(crate) fn next_decision(&self) -> Option<Nanos> {
+        let waits_for_time = self.pace.is_some() && !self.queue.is_empty();
+        waits_for_time.then(|| self.free.just_after())
+    }
+
+    /// The link stood still until `now`. Returns for how long frames waited on it.
+    pub(crate) fn reanchor(&mut self, now: Nanos) -> u64 {
+        if self.pace.is_none() || !self.free.is_before(now) {
+            return 0;
+        }
+        let stalled = if self.queue.is_empty() { 0 } else { now.since(self.free.ceil()) };
+        self.free = Instant::at(now);
+        stalled
+    }
+
+    /// Takes all frames out of the queue, as losses of a port that went down.
+    pub(crate) fn purge<P: Pool, E: Egress>(&mut self, pool: &mut P, out: &mut E) {
+        while let Some(d) = self.queue.pop() {
+            pool.free(d.frame);
+            self.drops.count(DropReason::PortDown);
+            let (ingress, egress) = (d.ingress, Some(self.id));
+            out.discard(Discard {
+                reason: DropReason::PortDown,
+                ingress,
+                egress,
+                len: d.len,
+                arrived: d.arrived,
+            });
+        }
+    }
+
+    /// Frees all frames in the queue.
+    pub(crate) fn clear<P: Pool>(&mut self, pool: &mut P) {
+        while let Some(departure) = self.queue.pop() {
+            pool.free(departure.frame);
+        }
+    }
+
+    /// Frames queued.
+    pub(crate) fn queued(&self) -> u32 {
+        self.queue.frames()
+    }
+
+    pub(crate) fn stats(&self, name: &str) -> PortStats {
+        PortStats {
+            name: name.into(),
+            up: self.up,
+            rx: self.rx,
+            tx: self.tx,
+            drops: self.drops,
+            counts_cleared: self.counts_cleared,
+            mark: self.marked,
+            edge: self.converted,
+            marks: self.marks.clone(),
+            depth_bytes: self.depth.quantiles(),
+            queues: self.queue.stats(),
+        }
+    }
+}
