@@ -24,9 +24,11 @@ pub struct PortCounters {
     pub kicks: u64,
     /// Frames the device refused after it had taken them (`EBUSY`): lost.
     pub tx_refused: u64,
+    /// Frames that were on the TX ring when the device was found down: lost.
+    pub tx_down: u64,
     /// Frames without valid metadata, classified natively; their arrival is the worker's clock.
     pub native_class: u64,
-    /// Descriptors of frames in several pieces (`XDP_PKT_CONTD`) and their last pieces: dropped.
+    /// Frames in several pieces (`XDP_PKT_CONTD`): dropped.
     pub jumbo: u64,
     /// Descriptors that point outside of a chunk of this port, or that are no frame: dropped.
     pub bad_descriptor: u64,
@@ -42,8 +44,12 @@ pub struct PortCounters {
     pub rx_dropped: u64,
     /// Descriptors on the TX ring that the kernel called invalid.
     pub tx_invalid: u64,
-    /// Frames the XDP program could give to no socket.
-    pub program_dropped: u64,
+    /// Frames the XDP program gave to bulk sockets; whether they had room is counted there.
+    pub xdp_bulk: u64,
+    /// Frames the XDP program gave to express sockets.
+    pub xdp_express: u64,
+    /// Frames the XDP program dropped: no socket on the queue, or unreadable.
+    pub xdp_dropped: u64,
     /// Frames lost before XDP, as far as they can be seen from here: the device's own `rx_dropped`, and on veth what
     /// the peer could not hand over; `None` where nothing is readable.
     pub before_xdp: Option<u64>,

@@ -1,5 +1,7 @@
 //! What can go wrong with a port, in one line: interface, queue, call, errno, remedy.
 
+use crate::netlink::NetlinkError;
+use rustix::thread::{CapabilitySet, capabilities};
 use std::{fmt, io};
 
 /// What kind of failure it was, for whoever decides what to do next.
@@ -46,12 +48,174 @@ pub struct PortError {
 impl fmt::Display for PortError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if !self.interface.is_empty() {
-            write!(f, "{}", self.interface)?;
+            write!(f, "port {}", self.interface)?;
             if let Some(queue) = self.queue {
                 write!(f, " queue {queue}")?;
             }
             write!(f, ": ")?;
         }
         write!(f, "{}: {}; {}", self.call, self.problem, self.remedy)
+    }
+}
+
+impl PortError {
+    pub(crate) fn is(&self, errno: i32) -> bool {
+        self.source.as_ref().and_then(io::Error::raw_os_error) == Some(errno)
+    }
+}
+
+/// Where in a port something is done: makes errors that say so.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Place<'a> {
+    pub(crate) interface: &'a str,
+    pub(crate) queue: Option<u32>,
+}
+
+impl<'a> Place<'a> {
+    pub(crate) const fn port(interface: &'a str) -> Self {
+        Self { interface, queue: None }
+    }
+
+    /// A failure that is no system call's.
+    pub(crate) fn error(
+        self,
+        kind: PortErrorKind,
+        call: &'static str,
+        problem: impl Into<String>,
+        remedy: impl Into<String>,
+    ) -> PortError {
+        PortError {
+            kind,
+            interface: self.interface.to_owned(),
+            queue: self.queue,
+            call,
+            problem: problem.into(),
+            remedy: remedy.into(),
+            source: None,
+        }
+    }
+
+    /// A system call's failure; `remedy` where the errno alone does not tell one.
+    pub(crate) fn failed(self, call: &'static str, source: impl Into<io::Error>, remedy: &str) -> PortError {
+        let source = source.into();
+        let (kind, general) = match source.raw_os_error() {
+            Some(libc::EPERM | libc::EACCES) => (PortErrorKind::Permission, Some(missing_capabilities())),
+            Some(libc::ENODEV | libc::ENXIO) => {
+                (PortErrorKind::Absent, Some("create the interface, or check its name and namespace".into()))
+            }
+            Some(libc::EBUSY | libc::EEXIST) => (PortErrorKind::Busy, None),
+            Some(libc::ENOMEM | libc::ENOBUFS) => (PortErrorKind::Memory, None),
+            Some(libc::EOPNOTSUPP | libc::EAFNOSUPPORT | libc::EPROTONOSUPPORT | libc::ENOPROTOOPT) => {
+                (PortErrorKind::Unsupported, None)
+            }
+            _ => (PortErrorKind::Other, None),
+        };
+        let remedy = match general {
+            Some(general) => general,
+            None => remedy.to_owned(),
+        };
+        PortError {
+            source: Some(io::Error::from_raw_os_error(source.raw_os_error().unwrap_or(0))),
+            ..self.error(kind, call, errno_text(&source), remedy)
+        }
+    }
+
+    /// A netlink request's failure.
+    pub(crate) fn netlink(self, e: &NetlinkError) -> PortError {
+        let absent = e.is_absent();
+        let mut error = self.failed(
+            e.call,
+            io::Error::from_raw_os_error(e.source.raw_os_error().unwrap_or(0)),
+            &e.remedy,
+        );
+        if absent {
+            error.kind = PortErrorKind::Absent;
+        }
+        if let Some(kernel) = &e.kernel {
+            error.problem = format!("{} ({kernel})", error.problem);
+        }
+        error
+    }
+}
+
+/// `Device or resource busy (EBUSY)`: the words and the name, for searching either.
+fn errno_text(error: &io::Error) -> String {
+    let Some(number) = error.raw_os_error() else { return error.to_string() };
+    let words = error.to_string();
+    let words = words.split(" (os error").next().unwrap_or(&words).to_owned();
+    match errno_name(number) {
+        Some(name) => format!("{words} ({name})"),
+        None => format!("{words} (errno {number})"),
+    }
+}
+
+/// Names of the errors that the calls of this crate give.
+const fn errno_name(number: i32) -> Option<&'static str> {
+    Some(match number {
+        libc::EPERM => "EPERM",
+        libc::ENOENT => "ENOENT",
+        libc::ENXIO => "ENXIO",
+        libc::EAGAIN => "EAGAIN",
+        libc::ENOMEM => "ENOMEM",
+        libc::EACCES => "EACCES",
+        libc::EBUSY => "EBUSY",
+        libc::EEXIST => "EEXIST",
+        libc::ENODEV => "ENODEV",
+        libc::EINVAL => "EINVAL",
+        libc::EMFILE => "EMFILE",
+        libc::ENOSPC => "ENOSPC",
+        libc::ERANGE => "ERANGE",
+        libc::ENOPROTOOPT => "ENOPROTOOPT",
+        libc::EOPNOTSUPP => "EOPNOTSUPP",
+        libc::EAFNOSUPPORT => "EAFNOSUPPORT",
+        libc::ENETDOWN => "ENETDOWN",
+        libc::ENOBUFS => "ENOBUFS",
+        _ => return None,
+    })
+}
+
+/// Which of the capabilities that a port needs this thread has not.
+fn missing_capabilities() -> String {
+    let Ok(sets) = capabilities(None) else { return "run as root".into() };
+    let has = |wanted| sets.effective.intersects(wanted);
+    let mut missing = Vec::new();
+    if !has(CapabilitySet::NET_ADMIN) {
+        missing.push("CAP_NET_ADMIN");
+    }
+    if !has(CapabilitySet::NET_RAW) {
+        missing.push("CAP_NET_RAW");
+    }
+    if !has(CapabilitySet::BPF | CapabilitySet::SYS_ADMIN) {
+        missing.push("CAP_BPF");
+    }
+    if missing.is_empty() {
+        return "run it in the initial user namespace (rootless containers cannot load XDP programs)".into();
+    }
+    let docker: String = missing.iter().map(|name| format!(" --cap-add {}", &name[4..])).collect();
+    format!("run as root, or with {} (docker:{docker})", missing.join(", "))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_error_is_one_line_with_place_call_errno_and_remedy() {
+        let place = Place { interface: "v0", queue: Some(3) };
+        let error =
+            place.failed("bind", io::Error::from_raw_os_error(libc::EBUSY), "stop whoever owns the queue");
+        assert_eq!(
+            error.to_string(),
+            "port v0 queue 3: bind: Device or resource busy (EBUSY); stop whoever owns the queue"
+        );
+        assert_eq!(error.kind, PortErrorKind::Busy);
+        assert!(error.is(libc::EBUSY));
+    }
+
+    #[test]
+    fn an_absent_interface_has_its_own_kind_and_remedy() {
+        let error = Place::port("v0").failed("bind", io::Error::from_raw_os_error(libc::ENODEV), "");
+        assert_eq!(error.kind, PortErrorKind::Absent);
+        assert!(error.to_string().starts_with("port v0: bind: No such device (ENODEV); create "));
     }
 }

@@ -1,10 +1,27 @@
 //! The machine: AF_XDP rings, UMEM pool, XDP attach, netlink, the worker.
+//!
+//! | file | what |
+//! |---|---|
+//! | `port` | [`Port`]: one interface, from attach to detach |
+//! | `umem` | [`Umem`]: the frame memory, its owners and quotas |
+//! | `rx`, `tx`, `checksum` | a port's two directions |
+//! | `xsk`, `program`, `promiscuous` | sockets, XDP program, and what else is asked of the kernel |
+//! | `ring`, `area` | memory shared with the kernel |
+//! | `namespace`, `netlink` | network namespaces, links, drivers |
 
+mod area;
+mod checksum;
 mod counters;
 mod error;
 mod options;
 mod port;
+mod program;
+mod promiscuous;
+mod ring;
+mod rx;
+mod tx;
 mod umem;
+mod xsk;
 
 pub use counters::{PortCounters, PortDescription, Tally};
 pub use error::{PortError, PortErrorKind};

@@ -1,9 +1,23 @@
 //! One port: an interface that the switch owns, from attach to detach.
+//!
+//! The order of its life is the order of the file: [`Port::open`], then every round [`Port::refresh`],
+//! [`Port::head`]/[`Port::take`], [`Port::transmit`], [`Port::kick`], [`Port::reap`], [`Port::refill`]; at last
+//! [`Port::close`]. The port owns its interface wholly: nothing reaches the host's own stack.
 
-use crate::{PortCounters, PortDescription, PortError, PortOptions, Umem};
-use plimsoll_classify::Class;
+mod open;
+
+use crate::{
+    Mode, PortCounters, PortDescription, PortError, PortOptions, Umem, netlink::Netlink, program::Program,
+    rx::Queue, tx::TxRing, umem::AccountId,
+};
+use plimsoll_classify::{Class, Count};
 use plimsoll_core::{FrameId, Nanos};
-use std::os::fd::BorrowedFd;
+use std::{
+    cell::{Cell, RefCell},
+    os::fd::{BorrowedFd, OwnedFd},
+    thread,
+    time::{Duration, Instant},
+};
 
 /// A frame taken from an RX ring; its owner is now the caller.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -28,82 +42,229 @@ pub enum Kick {
     Idle,
     /// Some are left: reap and kick again.
     Pending,
-    /// The interface is down or gone.
+    /// The interface is down or gone. What was on the ring is lost with the next [`Port::reap`].
     Down,
 }
 
 /// One open port. Dropping it detaches and closes, but only [`Port::close`] gives its chunks back.
+///
+/// The [`Umem`] of all calls is the one it was opened with.
 #[derive(Debug)]
-pub struct Port;
+pub struct Port {
+    program: Program,
+    queues: Vec<Queue>,
+    tx: TxRing,
+    account: AccountId,
+    now: Nanos,
+    counters: PortCounters,
+    description: PortDescription,
+    gone: Cell<bool>,
+    /// In the port's namespace, for counters.
+    netlink: RefCell<Netlink>,
+    _promiscuous: Option<OwnedFd>,
+}
+
+/// Where a port's chunks are.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Places {
+    pub(crate) fill: u64,
+    pub(crate) kernel: u64,
+    pub(crate) rx: u64,
+    pub(crate) tx: u64,
+    pub(crate) completion: u64,
+}
+
+/// How long closing waits for frames on their way out.
+const DRAIN: Duration = Duration::from_millis(50);
 
 impl Port {
     /// Opens `interface`, in the calling thread's network namespace, with its frames in `umem`.
     ///
+    /// Takes [`PortOptions::chunks`] chunks, attaches the classifier, binds a bulk and an express socket to each RX
+    /// queue, posts the chunks, and only then lets frames in.
+    ///
     /// # Errors
-    /// [`PortError`]; nothing is left behind.
-    pub fn open(_umem: &mut Umem, _interface: &str, _options: &PortOptions) -> Result<Self, PortError> {
-        unimplemented!()
+    /// [`PortError`] names interface, queue, call, errno and remedy. Nothing is left behind.
+    pub fn open(umem: &mut Umem, interface: &str, options: &PortOptions) -> Result<Self, PortError> {
+        open::open(umem, interface, options)
     }
+
     /// RX rings, two per RX queue: 2*queue is its express ring, 2*queue + 1 its bulk ring.
     pub fn rings(&self) -> usize {
-        unimplemented!()
+        2 * self.queues.len()
     }
+
     /// Reads all RX producers once. `now` (CLOCK_MONOTONIC, read before) is the arrival of frames without metadata.
-    pub fn refresh(&mut self, _now: Nanos) {}
+    #[inline]
+    pub fn refresh(&mut self, now: Nanos) {
+        self.now = now;
+        for queue in &mut self.queues {
+            queue.refresh();
+        }
+    }
+
     /// The arrival of the ring's first frame, as of the last refresh.
-    pub fn head(&mut self, _ring: usize, _umem: &mut Umem) -> Option<Nanos> {
-        unimplemented!()
+    ///
+    /// # Panics
+    /// When there is no such ring.
+    #[inline]
+    pub fn head(&mut self, ring: usize, umem: &mut Umem) -> Option<Nanos> {
+        let queue = &mut self.queues[ring / 2];
+        queue.head(ring.is_multiple_of(2), self.now, self.account, umem, &mut self.counters)
     }
+
     /// Takes the ring's first frame.
-    pub fn take(&mut self, _ring: usize, _umem: &mut Umem) -> Option<Received> {
-        unimplemented!()
+    ///
+    /// # Panics
+    /// When there is no such ring.
+    #[inline]
+    pub fn take(&mut self, ring: usize, umem: &mut Umem) -> Option<Received> {
+        self.head(ring, umem)?;
+        self.queues[ring / 2].take(ring.is_multiple_of(2), umem, &mut self.counters)
     }
-    /// Gives taken entries back to the kernel and posts free chunks up to the quota. Once a round.
-    pub fn refill(&mut self, _umem: &mut Umem) {}
-    /// Puts a frame on the TX ring and completes its checksum if it is partial; its owner is now the port.
+
+    /// Gives taken entries back to the kernel and posts free chunks up to the target. Once a round, in the round in
+    /// which frames were taken: late posts lose frames.
+    #[inline]
+    pub fn refill(&mut self, umem: &mut Umem) {
+        for queue in &mut self.queues {
+            queue.refill(self.account, umem);
+        }
+    }
+
+    /// Puts a frame on the TX ring and sees to its checksum if it is partial; its owner is now the port. Nothing
+    /// leaves before [`Port::kick`].
     ///
     /// # Errors
     /// [`Full`]: the frame is still the caller's.
-    pub fn transmit(&mut self, _umem: &mut Umem, _frame: FrameId, _class: &Class) -> Result<(), Full> {
-        unimplemented!()
+    #[inline]
+    pub fn transmit(&mut self, umem: &mut Umem, frame: FrameId, class: &Class) -> Result<(), Full> {
+        self.tx.transmit(self.account, umem, frame, class, &mut self.counters)
     }
+
     /// Makes the kernel send what is on the TX ring.
+    #[inline]
     pub fn kick(&mut self) -> Kick {
-        unimplemented!()
+        self.tx.kick(self.queues[0].bulk_fd(), &mut self.counters)
     }
+
     /// Gives sent chunks back to the pool.
-    pub fn reap(&mut self, _umem: &mut Umem) {}
-    /// Frames put on the TX ring and not yet completed.
+    #[inline]
+    pub fn reap(&mut self, umem: &mut Umem) {
+        self.tx.reap(self.account, umem, &mut self.counters);
+    }
+
+    /// Frames put on the TX ring and not yet completed and reaped.
+    #[inline]
     pub fn tx_outstanding(&self) -> u32 {
-        unimplemented!()
+        self.tx.outstanding()
     }
+
     /// Their octets, without FCS.
+    #[inline]
     pub fn tx_outstanding_bytes(&self) -> u64 {
-        unimplemented!()
+        self.tx.outstanding_bytes()
     }
+
     /// Whether the TX ring takes another frame.
+    #[inline]
     pub fn has_room(&self) -> bool {
-        unimplemented!()
+        self.tx.has_room()
     }
+
     /// Whether the interface is still there (one system call).
     pub fn is_alive(&self) -> bool {
-        unimplemented!()
+        if let Some(queue) = self.queues.first() {
+            // The kernel reports once that it unbound the socket.
+            let error = rustix::net::sockopt::socket_error(queue.bulk_fd());
+            if !matches!(error, Ok(Ok(()))) {
+                self.gone.set(true);
+            }
+        }
+        !self.gone.get()
     }
-    /// The sockets, to sleep on: readable when a frame is in an RX ring.
+
+    /// The sockets to sleep on: readable when a frame is in an RX ring.
     pub fn sockets(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
-        std::iter::empty()
+        self.queues.iter().flat_map(|queue| [queue.express_fd(), queue.bulk_fd()])
     }
+
     /// The counters, the kernel's included (some system calls: not for the hot path).
     pub fn counters(&self) -> PortCounters {
-        unimplemented!()
+        let mut counters = self.counters;
+        for queue in &self.queues {
+            queue.count(&mut counters);
+        }
+        let program = self.program.counts();
+        for count in Count::ALL {
+            let value = program[count as usize];
+            match count {
+                Count::Bulk | Count::ExpressAsBulk => counters.xdp_bulk += value,
+                Count::Express => counters.xdp_express += value,
+                _ => counters.xdp_dropped += value,
+            }
+        }
+        counters.before_xdp = self.before_xdp();
+        counters
     }
+
+    fn before_xdp(&self) -> Option<u64> {
+        let mut netlink = self.netlink.borrow_mut();
+        netlink.link_at(self.description.index).ok().map(|link| link.counters.rx_dropped)
+    }
+
     /// What became of the options.
     pub fn describe(&self) -> &PortDescription {
-        unimplemented!()
+        &self.description
     }
+
     /// Stops in the order that loses no chunk: XSKMAP cleared, program detached, rings drained, sockets closed. Frames
-    /// that the caller still holds stay his.
-    pub fn close(self, _umem: &mut Umem) -> PortCounters {
-        unimplemented!()
+    /// that the caller still holds stay his. The counters are those of the moment before the sockets close.
+    pub fn close(mut self, umem: &mut Umem) -> PortCounters {
+        self.program.disconnect();
+        self.program.detach();
+        for queue in &mut self.queues {
+            queue.drain(self.account, umem);
+        }
+        let until = Instant::now() + DRAIN;
+        while self.tx.outstanding() > 0 && Instant::now() < until {
+            let kick = self.kick();
+            self.reap(umem);
+            if kick == Kick::Down {
+                break;
+            }
+            if self.tx.outstanding() > 0 {
+                thread::sleep(Duration::from_millis(1));
+            }
+        }
+        self.tx.take_back(self.account, umem, &mut self.counters);
+        let counters = self.counters();
+        // A driver with zero copy takes its buffers down after the sockets are closed.
+        let withdraw = self.description.mode == Mode::ZeroCopy;
+        let account = self.account;
+        drop(self);
+        umem.close_account(account, withdraw);
+        counters
+    }
+
+    pub(crate) fn places(&self) -> Places {
+        let mut places = Places::default();
+        for queue in &self.queues {
+            let of = queue.places();
+            places.fill += of.fill;
+            places.kernel += of.kernel;
+            places.rx += of.rx;
+        }
+        places.completion = u64::from(self.tx.completed());
+        places.tx = u64::from(self.tx.outstanding()) - places.completion;
+        places
+    }
+}
+
+impl Drop for Port {
+    fn drop(&mut self) {
+        // Before the sockets: closing them while the program still delivers is what crashed old kernels.
+        self.program.disconnect();
+        self.program.detach();
     }
 }
