@@ -21,6 +21,7 @@ mod ring;
 mod rx;
 mod tx;
 mod umem;
+pub mod worker;
 mod xsk;
 
 pub use counters::{PortCounters, PortDescription, Tally};
