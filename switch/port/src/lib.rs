@@ -7,6 +7,7 @@
 //! | `rx`, `tx`, `checksum` | a port's two directions |
 //! | `xsk`, `program`, `promiscuous` | sockets, XDP program, and what else is asked of the kernel |
 //! | `ring`, `area` | memory shared with the kernel |
+//! | `worker` | the busy thread: rings -> core -> release |
 //! | `namespace`, `netlink` | network namespaces, links, drivers |
 
 mod area;

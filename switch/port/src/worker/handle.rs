@@ -10,7 +10,7 @@ use std::{
 };
 
 use crossbeam_channel::{Receiver, Sender, bounded};
-use plimsoll_core::ConfigError;
+use plimsoll_core::{ConfigError, FdbEntry};
 
 use super::{
     Idle, Node, Records, Snapshot,
@@ -79,13 +79,8 @@ impl Worker {
         let (commands, inbox) = bounded(16);
         let attention = Arc::new(AtomicBool::new(false));
         let (started, start) = bounded(1);
-        let engine = Loop {
-            nodes,
-            umem: config.umem,
-            idle: config.idle,
-            inbox,
-            attention: Arc::clone(&attention),
-        };
+        let engine =
+            Loop { nodes, umem: config.umem, idle: config.idle, inbox, attention: Arc::clone(&attention) };
         let cpu = config.cpu;
         let thread = thread::Builder::new()
             .name("plimsoll-worker".into())
@@ -112,9 +107,18 @@ impl Worker {
     ///
     /// # Errors
     /// [`WorkerError::Stopped`].
-    pub fn flush_fdb(&self) -> Result<usize, WorkerError> {
+    pub fn flush_fdb(&self) -> Result<u64, WorkerError> {
         let (reply, answer) = bounded(1);
         self.ask(Command::FlushFdb(reply), &answer)
+    }
+
+    /// The forwarding databases, by switch.
+    ///
+    /// # Errors
+    /// [`WorkerError::Stopped`].
+    pub fn fdb(&self) -> Result<Vec<Vec<FdbEntry>>, WorkerError> {
+        let (reply, answer) = bounded(1);
+        self.ask(Command::Fdb(reply), &answer)
     }
 
     /// Hands the worker a port whose interface has come back. `open` runs on the worker's thread, with its memory.

@@ -73,9 +73,10 @@ impl Running {
     pub(super) fn new(node: Node, index: u16, records: Option<&Records>) -> Result<Self, ConfigError> {
         let core = Switch::new(node.switch)?;
         let count = node.ports.len();
+        let releases = Releases::new(&node.release, node.latency, records.map(|r| r.recorder(index)));
         Ok(Self {
             core,
-            releases: Releases::new(&node.release, node.latency, records.map(|r| r.recorder(index))),
+            releases,
             release_late: (0..count).map(|_| histogram()).collect(),
             late_arrival: (0..count).map(|_| histogram()).collect(),
             link_stalled_ns: 0,
@@ -178,7 +179,8 @@ impl Running {
                 self.late_arrival[number].saturating_record(departure.arrived.since(departure.stamp));
                 self.record(umem, &departure, released, lateness_ns);
                 if self.correct_lateness && departure.info.kind.is_sync() {
-                    lateness::correct(umem.bytes_mut(departure.frame), &departure.info, lateness_ns);
+                    // A message without a field to correct (NTP) says so; it leaves as it is.
+                    let _ = lateness::correct(umem.bytes_mut(departure.frame), &departure.info, lateness_ns);
                 }
                 if let Some(port) = &mut self.ports[number] {
                     // Room was seen above, and only this thread fills the ring.
@@ -211,10 +213,37 @@ impl Running {
         }
     }
 
+    /// Frames queued or waiting for their release.
+    pub(super) fn held(&self) -> u64 {
+        self.core.queued_frames() + self.releases.held()
+    }
+
     /// The next instant at which this switch has something to do by itself.
     pub(super) fn next_event(&self) -> Option<Nanos> {
         let decision = self.core.next_decision().map(|at| at + self.latency);
         [self.releases.next_due(), decision].into_iter().flatten().min()
+    }
+
+    /// Gives a port its interface back.
+    pub(super) fn attach(&mut self, number: usize, port: Port, umem: &mut Umem) {
+        self.detach(number, umem);
+        self.ports[number] = Some(port);
+        self.core.set_up(PortId(number as u16), true, umem, &mut self.releases);
+    }
+
+    /// Takes a port out whose interface is gone: what was queued for it is lost and counted; the others go on.
+    pub(super) fn detach(&mut self, number: usize, umem: &mut Umem) {
+        self.core.set_up(PortId(number as u16), false, umem, &mut self.releases);
+        while let Some(departure) = self.releases.line(number).pop() {
+            umem.free(departure.frame);
+        }
+        if let Some(port) = self.ports[number].take() {
+            tracing::warn!(
+                port = port.describe().interface,
+                "the interface is gone; the port is absent until it comes back by name"
+            );
+            port.close(umem);
+        }
     }
 
     /// Stops: gives back what waits for release, closes the ports in the order that loses no chunk.

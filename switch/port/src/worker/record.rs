@@ -6,8 +6,8 @@ use std::sync::{
 };
 
 use crossbeam_queue::ArrayQueue;
-use plimsoll_core::{Departure, Discard, DropReason, MarkRecord, Nanos, PortId};
 use plimsoll_core::wire::ptp::MessageId;
+use plimsoll_core::{Departure, Discard, DropReason, MarkRecord, Nanos, PortId};
 
 /// What happened to one frame at one port.
 #[derive(Clone, Copy, Debug)]

@@ -10,7 +10,7 @@ use std::{
 };
 
 use crossbeam_channel::{Receiver, Sender};
-use plimsoll_core::Nanos;
+use plimsoll_core::{FdbEntry, Nanos};
 use rustix::{
     event::{PollFd, PollFlags, Timespec, poll},
     thread::{CpuSet, sched_setaffinity},
@@ -32,7 +32,8 @@ type Open = Box<dyn FnOnce(&mut Umem) -> Result<Port, PortError> + Send>;
 /// What the handle asks of the loop.
 pub(super) enum Command {
     Snapshot(Sender<Snapshot>),
-    FlushFdb(Sender<usize>),
+    Fdb(Sender<Vec<Vec<FdbEntry>>>),
+    FlushFdb(Sender<u64>),
     Reopen { node: usize, port: usize, open: Open, reply: Sender<Result<(), PortError>> },
     Stop(Sender<Snapshot>),
 }
@@ -113,12 +114,12 @@ impl Loop {
                 Command::FlushFdb(reply) => {
                     let _ = reply.send(self.nodes.iter_mut().map(|n| n.core.flush_fdb()).sum());
                 }
+                Command::Fdb(reply) => {
+                    let _ = reply.send(self.nodes.iter().map(|n| n.core.fdb_entries()).collect());
+                }
                 Command::Reopen { node, port, open, reply } => {
-                    let opened = open(&mut self.umem).map(|new| {
-                        if let Some(old) = self.nodes[node].ports[port].replace(new) {
-                            old.close(&mut self.umem);
-                        }
-                    });
+                    let opened =
+                        open(&mut self.umem).map(|new| self.nodes[node].attach(port, new, &mut self.umem));
                     let _ = reply.send(opened);
                 }
                 Command::Stop(reply) => {
@@ -142,15 +143,9 @@ impl Loop {
     /// Closes the ports whose interface is gone; the others go on.
     fn drop_absent(&mut self) {
         for node in &mut self.nodes {
-            for slot in &mut node.ports {
-                if slot.as_ref().is_some_and(|port| !port.is_alive())
-                    && let Some(port) = slot.take()
-                {
-                    tracing::warn!(
-                        port = port.describe().interface,
-                        "the interface is gone; the port is absent until it comes back by name"
-                    );
-                    port.close(&mut self.umem);
+            for number in 0..node.ports.len() {
+                if node.ports[number].as_ref().is_some_and(|port| !port.is_alive()) {
+                    node.detach(number, &mut self.umem);
                 }
             }
         }

@@ -14,7 +14,7 @@ pub struct Snapshot {
     pub switches: Vec<NodeSnapshot>,
     /// Where all chunks of the frame memory are.
     pub frames: Tally,
-    /// Whether each of them is in exactly one place.
+    /// Whether each of them is in exactly one place, and those said to be held are queued or wait for release.
     pub frames_conserved: bool,
 }
 
@@ -89,7 +89,8 @@ impl Snapshot {
         Self {
             switches: nodes.iter().map(NodeSnapshot::of).collect(),
             frames,
-            frames_conserved: frames.is_whole(),
+            frames_conserved: frames.is_whole()
+                && frames.held == nodes.iter().map(Running::held).sum::<u64>(),
         }
     }
 }
@@ -117,7 +118,7 @@ impl NodeSnapshot {
             latency_ns: node.latency,
             link_stalled_ns: node.link_stalled_ns,
             ports,
-            stats: node.core.stats().clone(),
+            stats: node.core.stats(),
         }
     }
 }
