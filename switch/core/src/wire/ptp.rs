@@ -35,9 +35,9 @@ pub struct MessageId {
     /// messageType: 0 Sync, 1 Delay_Req, 2 Pdelay_Req, 3 Pdelay_Resp, 8..D general messages.
     pub message_type: u8,
     /// sequenceId.
-    pub sequence: u16,
+    pub sequence_id: u16,
     /// sourcePortIdentity: clockIdentity (8 octets) and portNumber (2).
-    pub source_port: [u8; 10],
+    pub source_port_identity: [u8; 10],
 }
 
 /// Which PTP message a frame carries; `None` where the classifier found none or the header does not fit.
@@ -99,8 +99,8 @@ impl<'a> Header<'a> {
     pub fn id(&self) -> MessageId {
         MessageId {
             message_type: self.message_type(),
-            sequence: u16::from_be_bytes(part(self.0, field::SEQUENCE)),
-            source_port: part(self.0, field::SOURCE_PORT),
+            sequence_id: u16::from_be_bytes(part(self.0, field::SEQUENCE)),
+            source_port_identity: part(self.0, field::SOURCE_PORT),
         }
     }
 
@@ -223,7 +223,7 @@ pub(crate) mod tests {
         assert_eq!(event.header().correction(), -131_072);
         assert_eq!(event.header().type_specific(), 0x4000_0007);
         let id = event.header().id();
-        assert_eq!((id.message_type, id.sequence, id.source_port[9]), (1, 0x1234, 3));
+        assert_eq!((id.message_type, id.sequence_id, id.source_port_identity[9]), (1, 0x1234, 3));
     }
 
     #[test]
