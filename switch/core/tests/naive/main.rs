@@ -1,0 +1,372 @@
+//! The switch against the naive model: random ports, frames and moments of advancing; every departure, start, end,
+//! depth, r, word, correction and drop must be the model's, exactly.
+
+#[path = "../common/mod.rs"]
+mod common;
+mod model;
+
+use common::{Bench, Carrier, sum_is_right};
+use model::{Left, Lost, Priority, Sent, Sync};
+use plimsoll_core::{Departure, MarkConfig, Nanos, PortConfig, Rate, SwitchConfig};
+use proptest::prelude::*;
+use std::collections::HashMap;
+
+const AGE: u64 = 2_000_000;
+
+/// A frame as the generator chose it.
+#[derive(Clone, Debug)]
+struct Choice {
+    gap: u64,
+    back: u64,
+    port: usize,
+    source: u8,
+    destination: Destination,
+    content: Content,
+    /// Where in the gap before it the links are advanced, in 1/8.
+    advance: Option<u64>,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Destination {
+    Station(u8),
+    Broadcast,
+    PtpMulticast,
+    Reserved(u8),
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Content {
+    Plain { len: usize, tci: Option<u16> },
+    Ip { dscp: u8, payload: usize },
+    Ptp { carrier: u8, sync: Sync },
+}
+
+fn content() -> impl Strategy<Value = Content> {
+    let len = || prop_oneof![Just(60usize), 14usize..1519, Just(1514)];
+    let tci = (0u16..8, prop_oneof![Just(0u16), 5u16..7]).prop_map(|(pcp, vid)| pcp << 13 | vid);
+    let word = prop_oneof![
+        4 => Just(0u32),
+        3 => (0u32..70).prop_map(|n| 1 << 30 | n),
+        1 => (0u32..40, 0u32..40).prop_map(|(f, r)| 2 << 30 | f << 15 | r),
+        1 => (0u32..30).prop_map(|n| 3 << 30 | ((1 << n) - 1)),
+        1 => (0u32..15, 0u32..15).prop_map(|(f, r)| 7 << 29 | ((1 << f) - 1) << 14 | ((1 << r) - 1)),
+        1 => any::<u32>(),
+    ];
+    let correction = prop_oneof![Just(0i64), any::<i64>(), Just(i64::MAX), Just(i64::MAX - 65_536)];
+    let sync = (0u8..4, word, correction).prop_map(|(message_type, word, correction)| Sync {
+        message_type,
+        word,
+        correction,
+    });
+    prop_oneof![
+        3 => (len(), prop::option::of(tci)).prop_map(|(len, tci)| Content::Plain { len, tci }),
+        3 => (0u8..64, 0usize..1473).prop_map(|(dscp, payload)| Content::Ip { dscp, payload }),
+        4 => (0u8..3, sync).prop_map(|(carrier, sync)| Content::Ptp { carrier, sync }),
+    ]
+}
+
+fn choice(ports: usize) -> impl Strategy<Value = Choice> {
+    let destination = prop_oneof![
+        8 => (0u8..6).prop_map(Destination::Station),
+        1 => Just(Destination::Broadcast),
+        2 => Just(Destination::PtpMulticast),
+        1 => prop_oneof![Just(0x0Eu8), Just(0x00), Just(0x02)].prop_map(Destination::Reserved),
+    ];
+    let gap = prop_oneof![2 => Just(0u64), 4 => 0u64..20_000, 3 => 0u64..300_000, 1 => 0u64..AGE];
+    let back = prop_oneof![9 => Just(0u64), 1 => 0u64..3000];
+    let source = prop_oneof![20 => 0u8..6, 1 => Just(0xFFu8)];
+    (gap, back, 0..ports, source, destination, content(), prop::option::of(0u64..9)).prop_map(
+        |(gap, back, port, source, destination, content, advance)| Choice {
+            gap,
+            back,
+            port,
+            source,
+            destination,
+            content,
+            advance,
+        },
+    )
+}
+
+fn port() -> impl Strategy<Value = PortConfig> {
+    let rate = prop_oneof![
+        1 => Just(None),
+        3 => Just(Some(100_000_000)),
+        6 => prop::sample::select(vec![
+            10_000_000u64, 1_000_000_000, 2_500_000_000, 10_000_000_000, 25_000_000_000, 400_000_000_000,
+            3_000_000, 123_456_789, 99_999_989, 77_777, 10_000_000_000_000,
+        ]).prop_map(Some),
+    ];
+    let queue = prop_oneof![2 => Just(None), 1 => (84u64..20_000).prop_map(Some)];
+    let frames = prop_oneof![2 => Just(4096u32), 1 => 1u32..12];
+    let marking = (any::<bool>(), 1u32..40, prop_oneof![Just(u32::MAX >> 2), 0u32..40]);
+    let class = prop::option::of(0u8..8);
+    let pass = prop::collection::vec(prop::sample::select(vec![0u8, 0x0E]), 0..3);
+    (rate, queue, frames, marking, class, 0u8..8, any::<[bool; 2]>(), pass, 0u64..5000).prop_map(
+        |(
+            rate,
+            queue_bytes,
+            queue_frames,
+            (marks, r, n),
+            sync_class,
+            default_priority,
+            [edge, trust],
+            pass,
+            delay,
+        )| {
+            let mark = (marks && rate.is_some()).then_some(MarkConfig {
+                thresholds: r,
+                counter_max: n.max(r),
+                delta_ps: 0,
+            });
+            PortConfig {
+                rate: rate.map(Rate),
+                delay: Nanos(delay),
+                queue_bytes,
+                queue_frames,
+                default_priority,
+                sync_class,
+                mark,
+                edge,
+                trust,
+                pass_reserved: pass,
+                ..PortConfig::new("")
+            }
+        },
+    )
+}
+
+fn switch() -> impl Strategy<Value = SwitchConfig> {
+    let delta = prop_oneof![
+        Just(60_000_000u64),
+        Just(6_720_000),
+        1u64..200_000_000,
+        Just(1_000_000_000_000),
+        1u64..50
+    ];
+    (prop::collection::vec(port(), 1..5), delta).prop_map(|(mut ports, delta_ps)| {
+        for (number, port) in ports.iter_mut().enumerate() {
+            port.name = format!("p{number}");
+            if let Some(mark) = &mut port.mark {
+                mark.delta_ps = delta_ps;
+            }
+        }
+        let marks = ports.iter().any(|port| port.mark.is_some());
+        ports.iter_mut().for_each(|port| port.edge &= marks);
+        SwitchConfig { ports, fdb_age: Nanos(AGE), ..SwitchConfig::default() }
+    })
+}
+
+fn scenario() -> impl Strategy<Value = (SwitchConfig, Vec<Choice>)> {
+    switch().prop_flat_map(|config| {
+        let ports = config.ports.len();
+        (Just(config), prop::collection::vec(choice(ports), 1..120))
+    })
+}
+
+/// The frame's octets, and what the model knows of it.
+fn make(choice: &Choice, stamp: u64) -> (Vec<u8>, Sent) {
+    let source = if choice.source == 0xFF { [3, 0, 0, 0, 0, 1] } else { common::station(choice.source) };
+    let destination = match choice.destination {
+        Destination::Station(number) => common::station(number),
+        Destination::Broadcast => [0xFF; 6],
+        Destination::PtpMulticast => [0x01, 0x1B, 0x19, 0, 0, 0],
+        Destination::Reserved(last) => [0x01, 0x80, 0xC2, 0, 0, last],
+    };
+    let (octets, vlan, priority, sync) = match choice.content {
+        Content::Plain { len, tci } => {
+            let priority = tci.map_or(Priority::Nowhere, |tci| Priority::Tag((tci >> 13) as u8));
+            (common::plain(source, destination, tci, len), tci.unwrap_or(0) & 0xFFF, priority, None)
+        }
+        Content::Ip { dscp, payload } => {
+            (common::ip(source, destination, dscp, payload), 0, Priority::Dscp(dscp), None)
+        }
+        Content::Ptp { carrier, sync } => {
+            let (carrier, priority) = match carrier {
+                0 => (Carrier::Ethernet, Priority::Nowhere),
+                1 => (Carrier::Udp4, Priority::Dscp(0)),
+                _ => (Carrier::Udp6, Priority::Dscp(0)),
+            };
+            let frame =
+                common::ptp(source, destination, carrier, sync.message_type, sync.word, sync.correction);
+            (frame, 0, priority, Some(sync))
+        }
+    };
+    let sent =
+        Sent { port: choice.port, stamp, source, destination, vlan, priority, len: octets.len(), sync };
+    (octets, sent)
+}
+
+/// What the model says of a departure, read from the departure and its octets.
+fn seen(frame: usize, d: &Departure, octets: &[u8]) -> Left {
+    let at = usize::from(d.info.payload);
+    let ptp = d.info.kind == plimsoll_classify::Kind::PtpEvent;
+    let number = |from: usize| i64::from_be_bytes(octets[from..from + 8].try_into().unwrap());
+    let word = |from: usize| u32::from_be_bytes(octets[from..from + 4].try_into().unwrap());
+    if ptp {
+        assert_eq!(word(at + 16), d.mark.after, "the record tells what is in the frame");
+    }
+    Left {
+        frame,
+        port: d.port.index(),
+        class: d.class,
+        arrived: d.arrived.0,
+        start: d.start.0,
+        end: d.end.0,
+        depth_bytes: d.depth_bytes.into(),
+        depth_ps: d.depth_ps.into(),
+        r: d.mark.r,
+        outcome: d.mark.outcome,
+        edge: d.mark.edge,
+        converted_ns: d.mark.converted_ns,
+        before: d.mark.before,
+        after: d.mark.after,
+        correction: if ptp { number(at + 8) } else { 0 },
+    }
+}
+
+/// The frame with word, correction and UDP sum blanked: what no switch may change.
+fn blanked(octets: &[u8], d: &Departure) -> Vec<u8> {
+    let mut octets = octets.to_vec();
+    if d.info.kind == plimsoll_classify::Kind::PtpEvent {
+        let at = usize::from(d.info.payload);
+        octets[at + 8..at + 20].fill(0);
+        if d.info.flags.has(plimsoll_classify::Flags::UDP) {
+            let sum = usize::from(d.info.l4) + 6;
+            octets[sum..sum + 2].fill(0);
+        }
+    }
+    octets
+}
+
+fn by_port(left: &[Left]) -> HashMap<usize, Vec<&Left>> {
+    let mut ports: HashMap<_, Vec<_>> = HashMap::new();
+    left.iter().for_each(|l| ports.entry(l.port).or_default().push(l));
+    ports
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 1500, ..ProptestConfig::default() })]
+
+    #[test]
+    fn the_switch_is_the_model((config, choices) in scenario()) {
+        let mut bench = Bench::new(config.clone(), 1 << 20);
+        let (mut frames, mut originals, mut numbers) = (Vec::new(), Vec::new(), HashMap::new());
+        let (mut clock, mut last) = (1_000_000u64, 0);
+        for choice in &choices {
+            let stamp = (clock + choice.gap).saturating_sub(choice.back);
+            let (before, now) = (clock, stamp.max(last));
+            clock += choice.gap;
+            last = now;
+            if let Some(eighths) = choice.advance && now >= before {
+                bench.advance(before + (now - before) * eighths / 8);
+            }
+            let (octets, sent) = make(choice, stamp);
+            let number = frames.len();
+            originals.push(octets.clone());
+            frames.push(sent);
+            // A copy is made during the call that takes its original: so its number is this frame's as well.
+            let first = bench.receive(choice.port as u16, octets, stamp).0;
+            numbers.extend((first..).map_while(|id| bench.pool.knows(id).then_some((id, number))));
+        }
+        bench.advance(u64::MAX);
+        prop_assert_eq!(bench.switch.queued_frames(), 0);
+        prop_assert_eq!(bench.switch.next_decision(), None);
+
+        let departed = bench.departed();
+        prop_assert_eq!(bench.pool.out(), 0, "every frame is accounted for");
+        let mut left = Vec::new();
+        for (d, octets) in &departed {
+            let number = numbers[&d.frame.0];
+            prop_assert!(sum_is_right(octets));
+            prop_assert_eq!(blanked(octets, d), blanked(&originals[number], d));
+            prop_assert_eq!(d.stamp.0, frames[number].stamp);
+            prop_assert_eq!(d.ingress.index(), frames[number].port);
+            left.push(seen(number, d, octets));
+        }
+        let (expected_left, mut expected_lost) = model::run(&config, &frames);
+        let (seen, expected) = (by_port(&left), by_port(&expected_left));
+        for port in 0..config.ports.len() {
+            prop_assert_eq!(seen.get(&port), expected.get(&port), "port {}: {:?}", port, config.ports[port]);
+        }
+        // Discards name their frame only by arrival and length: compare those, reasons and ports, in order.
+        let key = |l: &Lost| {
+            let mut last = 0;
+            let arrived = frames[..=l.frame].iter().fold(0, |_, f| { last = f.stamp.max(last); last });
+            (arrived, frames[l.frame].len, l.egress, l.reason)
+        };
+        expected_lost.sort();
+        let mut expected: Vec<_> = expected_lost.iter().map(key).collect();
+        let mut lost: Vec<_> = bench.told.discards.iter()
+            .map(|d| (d.arrived.0, d.len as usize, d.egress.map(|e| e.index()), d.reason)).collect();
+        expected.sort();
+        lost.sort();
+        prop_assert_eq!(lost, expected);
+
+        // The counters tell the same.
+        let stats = bench.switch.stats();
+        for (number, port) in stats.ports.iter().enumerate() {
+            let count = |of: &dyn Fn(&Left) -> bool| left.iter().filter(|l| l.port == number && of(l)).count() as u64;
+            prop_assert_eq!(port.rx.frames, frames.iter().filter(|f| f.port == number).count() as u64);
+            prop_assert_eq!(port.tx.frames, count(&|_| true));
+            prop_assert_eq!(port.depth_bytes.count, port.tx.frames);
+            for (outcome, n) in port.mark.iter() {
+                prop_assert_eq!(n, count(&|l| l.outcome == outcome));
+            }
+            for (edge, n) in port.edge.iter() {
+                prop_assert_eq!(n, count(&|l| l.edge == edge));
+            }
+            let marked = |l: &Left| config.ports[number].mark.is_some() && l.outcome != plimsoll_core::MarkOutcome::NotSync
+                && l.outcome != plimsoll_core::MarkOutcome::InvalidWord;
+            for (r, n) in port.marks.iter() {
+                prop_assert_eq!(n, count(&|l| marked(l) && l.r == r));
+            }
+            let dropped: u64 = bench.told.discards.iter()
+                .filter(|d| d.egress.unwrap_or(d.ingress).index() == number).count() as u64;
+            prop_assert_eq!(port.drops.total(), dropped);
+        }
+        let ordered = frames.windows(2).all(|w| w[0].stamp <= w[1].stamp);
+        prop_assert_eq!(stats.inversions.count == 0, ordered);
+    }
+
+    /// With one class, a link that ran ahead of a late arrival changes nothing: starts, depths and marks are those of
+    /// an ideal switch, whatever the moments of advancing.
+    #[test]
+    fn late_arrivals_of_one_class_are_as_if_in_time(
+        gaps in prop::collection::vec((0u64..60_000, 46usize..1500, 0u64..200_000), 1..200),
+        rate in prop::sample::select(vec![100_000_000u64, 1_000_000_000, 123_456_789]),
+    ) {
+        let mark = Some(MarkConfig { thresholds: 64, counter_max: 1 << 20, delta_ps: 12_000_000 });
+        let port = |name: &str| PortConfig { rate: Some(Rate(rate)), mark, queue_bytes: Some(1 << 30), queue_frames: 1 << 16, ..PortConfig::new(name) };
+        let config = SwitchConfig { ports: vec![port("a"), port("b")], ..SwitchConfig::default() };
+        let mut runs = [false, true].map(|ahead| {
+            let mut bench = Bench::new(config.clone(), 1 << 20);
+            let mut at = 1_000_000;
+            for (number, (gap, len, early)) in gaps.iter().enumerate() {
+                at += gap;
+                if ahead {
+                    bench.advance(at + early);
+                }
+                let frame = if number % 7 == 3 {
+                    common::ptp(common::station(0), common::station(1), Carrier::Udp4, 0, 0, 0)
+                } else {
+                    common::ip(common::station(0), common::station(1), 0, *len)
+                };
+                bench.receive(0, frame, at);
+            }
+            bench.advance(u64::MAX);
+            let departed = bench.departed();
+            departed.iter().map(|(d, o)| seen(0, d, o)).collect::<Vec<_>>()
+        });
+        let [late, in_time] = &mut runs;
+        prop_assert_eq!(&*late, &*in_time);
+        // First in, first out: the depth is the wait, to the picosecond, and the link never idles beside a frame.
+        for (number, left) in in_time.iter().enumerate() {
+            let wait = u128::from(left.start - left.arrived);
+            prop_assert_eq!(left.depth_ps.div_ceil(1000), wait);
+            if wait > 0 {
+                prop_assert!(left.start <= in_time[number - 1].end && in_time[number - 1].end <= left.start + 1);
+            }
+        }
+    }
+}
