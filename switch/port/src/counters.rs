@@ -50,8 +50,9 @@ pub struct PortCounters {
     pub xdp_express: u64,
     /// Frames the XDP program dropped: no socket on the queue, or unreadable.
     pub xdp_dropped: u64,
-    /// Frames lost before XDP, as far as they can be seen from here: the device's own `rx_dropped`, and on veth what
-    /// the peer could not hand over; `None` where nothing is readable.
+    /// Frames lost before XDP: on veth those that found the RX ring full (the other end's `tx_dropped`), else what the
+    /// NIC had no buffer for (`rx_missed_errors`). `None` where it cannot be read: the other end of the veth is in a
+    /// namespace without access.
     pub before_xdp: Option<u64>,
 }
 

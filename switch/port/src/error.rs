@@ -179,7 +179,8 @@ fn missing_capabilities() -> String {
     let Ok(sets) = capabilities(None) else { return "run as root".into() };
     let has = |wanted| sets.effective.intersects(wanted);
     let mut missing = Vec::new();
-    if !has(CapabilitySet::NET_ADMIN) {
+    // The kernel takes CAP_SYS_ADMIN for either of the two.
+    if !has(CapabilitySet::NET_ADMIN | CapabilitySet::SYS_ADMIN) {
         missing.push("CAP_NET_ADMIN");
     }
     if !has(CapabilitySet::NET_RAW) {

@@ -59,6 +59,7 @@ pub struct Port {
     counters: PortCounters,
     description: PortDescription,
     gone: Cell<bool>,
+    lost_before_open: Option<u64>,
     /// In the port's namespace, for counters.
     netlink: RefCell<Netlink>,
     _promiscuous: Option<OwnedFd>,
@@ -204,13 +205,19 @@ impl Port {
                 _ => counters.xdp_dropped += value,
             }
         }
-        counters.before_xdp = self.before_xdp();
+        let lost = Self::lost_before(&mut self.netlink.borrow_mut(), self.description.index);
+        counters.before_xdp = lost.zip(self.lost_before_open).map(|(now, then)| now.saturating_sub(then));
         counters
     }
 
-    fn before_xdp(&self) -> Option<u64> {
-        let mut netlink = self.netlink.borrow_mut();
-        netlink.link_at(self.description.index).ok().map(|link| link.counters.rx_dropped)
+    /// The device's count of frames that never reached XDP, ever.
+    fn lost_before(netlink: &mut Netlink, index: u32) -> Option<u64> {
+        let link = netlink.link_at(index).ok()?;
+        if link.kind.as_deref() == Some("veth") {
+            // Its RX ring is filled by the other end, which counts what did not fit. Its own count is of what XDP dropped.
+            return netlink.peer(&link).ok().map(|peer| peer.counters.tx_dropped);
+        }
+        Some(link.counters.rx_missed)
     }
 
     /// What became of the options.

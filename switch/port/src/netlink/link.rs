@@ -114,6 +114,8 @@ pub struct Counters {
     pub rx_dropped: u64,
     /// Frames dropped on sending. On a veth that sends to an XDP port: its ring of 256 frames was full.
     pub tx_dropped: u64,
+    /// Frames that a NIC had no buffer for.
+    pub rx_missed: u64,
 }
 
 /// A network interface.
@@ -141,6 +143,8 @@ pub struct Link {
     pub rx_queues: u32,
     /// Index of the other end (veth) or of the link below (VLAN), in whatever namespace that is.
     pub lower: Option<u32>,
+    /// The namespace of [`Link::lower`], as this one numbers it; `None`: the same one.
+    pub lower_namespace: Option<i32>,
     /// Index of the bridge or bond that owns it.
     pub master: Option<u32>,
     /// How often somebody asked for promiscuous mode.
@@ -222,6 +226,24 @@ impl Netlink {
     pub fn link_at(&mut self, index: u32) -> Result<Link, NetlinkError> {
         let request = message(index, Iff::empty(), Iff::empty(), RtBuffer::new())?;
         self.one(request, &format!("interface index {index}"))
+    }
+
+    /// The other end of a veth, in whatever namespace it is.
+    ///
+    /// # Errors
+    /// The link has no other end, or it is in a namespace that this one has no number for or no right to
+    /// (CAP_NET_ADMIN there).
+    pub fn peer(&mut self, link: &Link) -> Result<Link, NetlinkError> {
+        let place = format!("{link}, its other end");
+        let index = link.lower.ok_or_else(|| {
+            NetlinkError::new(place.as_str(), "IFLA_LINK", io::Error::from_raw_os_error(libc::ENODEV))
+        })?;
+        let mut attributes = Attributes::new();
+        if let Some(namespace) = link.lower_namespace {
+            attributes = attributes.with(Ifla::IfNetnsid, namespace);
+        }
+        let request = message(index, Iff::empty(), Iff::empty(), attributes.done())?;
+        self.one(request, &place)
     }
 
     fn one(&mut self, request: Ifinfomsg, place: &str) -> Result<Link, NetlinkError> {
@@ -322,6 +344,7 @@ pub(super) fn link(message: &Ifinfomsg) -> Link {
         tx_queues: 0,
         rx_queues: 0,
         lower: None,
+        lower_namespace: None,
         master: None,
         promiscuity: 0,
         counters: Counters::default(),
@@ -336,6 +359,7 @@ pub(super) fn link(message: &Ifinfomsg) -> Link {
             Ifla::NumTxQueues => link.tx_queues = number(bytes),
             Ifla::NumRxQueues => link.rx_queues = number(bytes),
             Ifla::Link => link.lower = Some(number(bytes)),
+            Ifla::LinkNetnsid => link.lower_namespace = Some(number(bytes) as i32),
             Ifla::Master => link.master = Some(number(bytes)),
             Ifla::Promiscuity => link.promiscuity = number(bytes),
             Ifla::Stats64 => link.counters = counters(bytes),
@@ -375,7 +399,8 @@ fn number(bytes: &[u8]) -> u32 {
 }
 
 fn counters(bytes: &[u8]) -> Counters {
-    // struct rtnl_link_stats64, linux/if_link.h: rx and tx packets, octets, errors, drops, in this order.
+    // struct rtnl_link_stats64, linux/if_link.h: rx and tx packets, octets, errors, drops, in this order; then
+    // multicast, collisions, five kinds of RX errors, and rx_missed_errors.
     let at =
         |i: usize| bytes.get(i * 8..i * 8 + 8).and_then(|b| b.try_into().ok()).map_or(0, u64::from_ne_bytes);
     Counters {
@@ -385,6 +410,7 @@ fn counters(bytes: &[u8]) -> Counters {
         tx_bytes: at(3),
         rx_dropped: at(6),
         tx_dropped: at(7),
+        rx_missed: at(15),
     }
 }
 

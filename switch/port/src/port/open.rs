@@ -68,6 +68,7 @@ pub(super) fn open(umem: &mut Umem, interface: &str, options: &PortOptions) -> R
         tx_metadata: tx.has_metadata(),
         program_id: program.id(),
     };
+    let lost_before_open = Port::lost_before(&mut netlink, link.index);
     let mut port = Port {
         program,
         queues: receiving,
@@ -77,6 +78,7 @@ pub(super) fn open(umem: &mut Umem, interface: &str, options: &PortOptions) -> R
         counters: PortCounters::default(),
         description,
         gone: Cell::new(false),
+        lost_before_open,
         netlink: RefCell::new(netlink),
         _promiscuous: None,
     };
