@@ -4,19 +4,17 @@
 
 mod common;
 
-use common::{Cable, ONE, TWO};
+use common::{Bare, Cable, ONE, TWO, message};
 use plimsoll_lab::clock::{
     Client, ClientConfig, ClockReport, MarkScale, Recording, Server, ServerConfig, ServerReport, Transport,
-    message::{Body, ETHERTYPE, Message, PortIdentity, flags},
+    message::{Body, Message, PortIdentity, flags},
 };
-use plimsoll_port::{netlink::Netlink, packet};
 use std::{
-    fs::File,
-    io::{Read, Write},
+    io::{BufRead, BufReader},
     process::{Command, Stdio},
     sync::atomic::{AtomicBool, Ordering},
     thread,
-    time::{Duration, Instant},
+    time::Duration,
 };
 
 const SCALE: MarkScale = MarkScale { delta_ps: 10_000_000, saturated_at: 128 };
@@ -79,9 +77,9 @@ fn tshark_finds_nothing_malformed_in_any_message() {
             .stderr(Stdio::piped())
             .spawn()
             .expect("tshark (Debian package tshark)");
-        // It says "Capturing on" before it does; the capture lives from then on.
-        let mut said = [0; 256];
-        tshark.stderr.as_mut().unwrap().read(&mut said).unwrap();
+        // It says "Capturing on" a moment before it does.
+        let mut said = String::new();
+        BufReader::new(tshark.stderr.as_mut().unwrap()).read_line(&mut said).unwrap();
         thread::sleep(Duration::from_millis(500));
         run(&cable, transport, Duration::from_millis(1500));
         rustix::process::kill_process(
@@ -103,46 +101,6 @@ fn tshark_finds_nothing_malformed_in_any_message() {
         let seen: Vec<usize> = (0..16).filter(|&kind| types[kind]).collect();
         assert_eq!(seen, [0x0, 0x1, 0x8, 0x9, 0xB], "{transport}: {text}");
     }
-}
-
-/// A host of ours that speaks PTP over Ethernet octet by octet.
-struct Bare {
-    socket: File,
-    mac: [u8; 6],
-}
-
-impl Bare {
-    fn open(namespace: &plimsoll_port::namespace::Namespace, interface: &str) -> Self {
-        let link = Netlink::open_in(namespace).unwrap().link(interface).unwrap();
-        let open = || packet::open(link.index, Some(ETHERTYPE), Some([1, 0x1B, 0x19, 0, 0, 0])).unwrap();
-        let socket = namespace.run_in(open).unwrap().into();
-        Self { socket, mac: link.mac.unwrap() }
-    }
-
-    fn send(&mut self, message: &Message) {
-        let mut frame = vec![1, 0x1B, 0x19, 0, 0, 0];
-        frame.extend(self.mac);
-        frame.extend(ETHERTYPE.to_be_bytes());
-        frame.extend(message.encode());
-        self.socket.write_all(&frame).unwrap();
-    }
-
-    /// The next message that `wanted` takes.
-    fn receive<T>(&mut self, wanted: impl Fn(&Message) -> Option<T>) -> T {
-        let deadline = Instant::now() + Duration::from_secs(10);
-        while Instant::now() < deadline {
-            let mut frame = [0; 256];
-            let length = self.socket.read(&mut frame).unwrap();
-            if let Some(found) = wanted(&Message::decode(&frame[14..length]).unwrap()) {
-                return found;
-            }
-        }
-        panic!("no such message in 10 s");
-    }
-}
-
-fn message(source: PortIdentity, sequence: u16, body: Body) -> Message {
-    Message { domain: 0, flags: 0, correction: 0, word: 0, source, sequence, log_interval: 0x7F, body }
 }
 
 #[test]

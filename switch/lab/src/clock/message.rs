@@ -242,8 +242,8 @@ impl Message {
             flags: number(&fixed[field::FLAGS]) as u16,
             correction: header.correction(),
             word: header.type_specific(),
-            source: PortIdentity(header.id().source_port),
-            sequence: header.id().sequence,
+            source: PortIdentity(header.id().source_port_identity),
+            sequence: header.id().sequence_id,
             log_interval: fixed[field::INTERVAL].cast_signed(),
             body,
         })

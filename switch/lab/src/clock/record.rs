@@ -53,7 +53,7 @@ pub struct MarkScale {
     /// delta in picoseconds: the delay that one mark stands for.
     pub delta_ps: u64,
     /// A message with this many marks, or more, may have waited longer than they say: R on one hop, else the least of
-    /// N and the sum of all R on the way.
+    /// N and the sum of all R on the way. 0 where nothing marks.
     pub saturated_at: u32,
 }
 
@@ -114,8 +114,8 @@ impl Recording {
     /// conversion added to a Sync (messageType 0) or Delay_Req (1), as the switches recorded it; `None` where they
     /// know nothing of it. Without this, a converted mark cannot be told from a late release that was corrected.
     pub fn join(&mut self, mut converted: impl FnMut(&MessageId) -> Option<u64>) {
-        let mut look_up = |message_type, sequence, source: PortIdentity| {
-            let id = MessageId { message_type, sequence, source_port: source.0 };
+        let mut look_up = |message_type, sequence_id, source: PortIdentity| {
+            let id = MessageId { message_type, sequence_id, source_port_identity: source.0 };
             converted(&id).unwrap_or(0) as f64
         };
         for sync in &mut self.syncs {
@@ -166,7 +166,7 @@ impl ClockSample {
             correction_delay_ns,
             n_sync,
             n_delay,
-            saturated: n_sync.max(n_delay) >= scale.saturated_at,
+            saturated: scale.saturated_at > 0 && n_sync.max(n_delay) >= scale.saturated_at,
             raw_ns,
             compensated_ns: raw_ns - (sync_marks - delay_marks) / 2.0,
         }
@@ -221,6 +221,8 @@ mod tests {
         let sample = ClockSample::new(&sync(1, 0, 4_000), &marked, SCALE_US);
         assert_eq!((sample.raw_ns, sample.compensated_ns), (-20_000.0, 0.0));
         assert!(sample.saturated);
+        let unmarked = MarkScale { delta_ps: 0, saturated_at: 0 };
+        assert!(!ClockSample::new(&sync(1, 0, 4_000), &delay(9, 0, 1), unmarked).saturated);
     }
 
     #[test]
@@ -246,7 +248,7 @@ mod tests {
             counters: ClientCounters::default(),
         };
         recording.join(|id| {
-            let sync = MessageId { message_type: 0, sequence: 1, source_port: [1; 10] };
+            let sync = MessageId { message_type: 0, sequence_id: 1, source_port_identity: [1; 10] };
             (*id == sync).then_some(30_000)
         });
         let sample = recording.samples(SCALE_US)[0];

@@ -165,7 +165,7 @@ impl Sink {
     }
 
     /// One packet, where one is there.
-    fn receive(&self, control: &mut Vec<u8>) -> Result<Option<Packet>, TrafficError> {
+    fn receive(&self, control: &mut [u8]) -> Result<Option<Packet>, TrafficError> {
         let mut head = [0; payload::LEN];
         let mut parts = [IoSliceMut::new(&mut head)];
         // MSG_TRUNC: the length is the packet's, though only its head is copied.

@@ -2,11 +2,19 @@
 
 #![allow(dead_code, reason = "each test binary uses its part")]
 
+use plimsoll_lab::clock::message::{Body, ETHERTYPE, Message, PortIdentity};
 use plimsoll_port::{
     namespace::Namespace,
     netlink::{Netlink, VethEnd},
+    packet,
 };
-use std::net::IpAddr;
+use std::{
+    fs::File,
+    io::{ErrorKind, Read, Write},
+    net::IpAddr,
+    thread,
+    time::{Duration, Instant},
+};
 
 /// Interface of [`Cable::one`]: 10.77.0.1, fd00:77::1.
 pub(crate) const ONE: &str = "one0";
@@ -36,4 +44,58 @@ impl Cable {
         }
         Self { one, two }
     }
+}
+
+/// A host of ours that speaks PTP over Ethernet octet by octet.
+pub(crate) struct Bare {
+    socket: File,
+    pub(crate) mac: [u8; 6],
+}
+
+impl Bare {
+    pub(crate) fn open(namespace: &Namespace, interface: &str) -> Self {
+        let link = Netlink::open_in(namespace).unwrap().link(interface).unwrap();
+        let open = || packet::open(link.index, Some(ETHERTYPE), Some([1, 0x1B, 0x19, 0, 0, 0])).unwrap();
+        let socket = namespace.run_in(open).unwrap();
+        rustix::io::ioctl_fionbio(&socket, true).unwrap();
+        Self { socket: socket.into(), mac: link.mac.unwrap() }
+    }
+
+    pub(crate) fn send(&mut self, message: &Message) {
+        let mut frame = vec![1, 0x1B, 0x19, 0, 0, 0];
+        frame.extend(self.mac);
+        frame.extend(ETHERTYPE.to_be_bytes());
+        frame.extend(message.encode());
+        self.socket.write_all(&frame).unwrap();
+    }
+
+    /// A message, where one is there.
+    pub(crate) fn try_receive(&mut self) -> Option<Message> {
+        let mut frame = [0; 256];
+        match self.socket.read(&mut frame) {
+            Ok(length) => Some(Message::decode(&frame[14..length]).unwrap()),
+            Err(error) if error.kind() == ErrorKind::WouldBlock => None,
+            Err(error) => panic!("{error}"),
+        }
+    }
+
+    /// The next message that `wanted` takes.
+    pub(crate) fn receive<T>(&mut self, wanted: impl Fn(&Message) -> Option<T>) -> T {
+        let deadline = Instant::now() + Duration::from_secs(10);
+        while Instant::now() < deadline {
+            match self.try_receive() {
+                Some(message) => {
+                    if let Some(found) = wanted(&message) {
+                        return found;
+                    }
+                }
+                None => thread::sleep(Duration::from_millis(1)),
+            }
+        }
+        panic!("no such message in 10 s");
+    }
+}
+
+pub(crate) fn message(source: PortIdentity, sequence: u16, body: Body) -> Message {
+    Message { domain: 0, flags: 0, correction: 0, word: 0, source, sequence, log_interval: 0x7F, body }
 }

@@ -1,0 +1,123 @@
+//! The configuration file of a daemon (ptp4l(8)).
+
+use crate::clock::Transport;
+use serde::{Deserialize, Serialize};
+
+/// What ptp4l itself makes of the four times (`tsproc_mode`). It changes what it logs, not the records.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum TimestampProcessing {
+    /// Offset from one Sync and one Delay_Req: the paper's equation 3.
+    #[default]
+    Raw,
+    /// linuxptp's default: one Sync against the median of the last delays.
+    Filter,
+}
+
+/// What both daemons of a pair are told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Settings {
+    /// `network_transport`.
+    pub transport: Transport,
+    /// `domainNumber`.
+    pub domain: u8,
+    /// `logSyncInterval` and `logMinDelayReqInterval`: log2 of seconds, -7..=4.
+    pub log_interval: i8,
+    /// `tsproc_mode` of the client.
+    pub processing: TimestampProcessing,
+}
+
+impl Settings {
+    /// The defaults: domain 0, 64 messages a second, raw.
+    pub const fn new(transport: Transport) -> Self {
+        Self { transport, domain: 0, log_interval: -6, processing: TimestampProcessing::Raw }
+    }
+
+    pub(super) fn server(&self, interface: &str) -> String {
+        // After two announce intervals without another master it takes the role.
+        self.file(interface, "masterOnly 1\nannounceReceiptTimeout 2\nuds_address server\n")
+    }
+
+    /// `monitor` is the name of the event monitor's socket.
+    pub(super) fn client(&self, interface: &str, monitor: &str) -> String {
+        let processing = match self.processing {
+            TimestampProcessing::Raw => "raw",
+            TimestampProcessing::Filter => "filter",
+        };
+        // Announces that a full queue drops do not make it give its server up. While it runs free it looks at the
+        // clock once a second, and says so each time if the summary is no longer than the Sync interval.
+        let more = format!(
+            "slaveOnly 1\n\
+             announceReceiptTimeout 255\n\
+             uds_address client\n\
+             slave_event_monitor {monitor}\n\
+             tsproc_mode {processing}\n\
+             freq_est_interval 0\n\
+             summary_interval {}\n",
+            self.log_interval
+        );
+        self.file(interface, &more)
+    }
+
+    fn file(&self, interface: &str, more: &str) -> String {
+        let Self { transport, domain, log_interval, .. } = self;
+        format!(
+            "[global]\n\
+             time_stamping software\n\
+             free_running 1\n\
+             network_transport {transport}\n\
+             delay_mechanism E2E\n\
+             domainNumber {domain}\n\
+             logSyncInterval {log_interval}\n\
+             logMinDelayReqInterval {log_interval}\n\
+             logAnnounceInterval -2\n\
+             tx_timestamp_timeout 50\n\
+             use_syslog 0\n\
+             verbose 1\n\
+             logging_level 6\n\
+             {more}[{interface}]\n"
+        )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_client_s_file_never_touches_a_clock_and_names_its_monitor() {
+        let settings = Settings {
+            domain: 3,
+            log_interval: -4,
+            processing: TimestampProcessing::Filter,
+            ..Settings::new(Transport::UdpV6)
+        };
+        let file = settings.client("h2", "events");
+        for line in [
+            "free_running 1",
+            "time_stamping software",
+            "network_transport UDPv6",
+            "domainNumber 3",
+            "logSyncInterval -4",
+            "logMinDelayReqInterval -4",
+            "summary_interval -4",
+            "slaveOnly 1",
+            "slave_event_monitor events",
+            "tsproc_mode filter",
+            "tx_timestamp_timeout 50",
+        ] {
+            assert!(file.lines().any(|found| found == line), "{line} in {file}");
+        }
+        assert!(file.starts_with("[global]\n") && file.ends_with("\n[h2]\n"), "{file}");
+    }
+
+    #[test]
+    fn both_files_run_free_and_have_sockets_of_their_own() {
+        let settings = Settings::new(Transport::L2);
+        let (server, client) = (settings.server("h1"), settings.client("h2", "events"));
+        for file in [&server, &client] {
+            assert!(file.contains("free_running 1\n") && file.contains("logSyncInterval -6\n"));
+        }
+        assert!(server.contains("uds_address server\n") && client.contains("uds_address client\n"));
+    }
+}
