@@ -3,6 +3,8 @@
 use super::error::{Source, TopologyError};
 use super::file::{Clock, File};
 use super::network::{Network, Node};
+use super::ports::SwitchPlan;
+use crate::clock::Transport;
 use serde::{Deserialize, Serialize};
 use std::collections::HashSet;
 use std::fmt;
@@ -21,19 +23,6 @@ pub enum Daemon {
     Plimsoll,
     /// linuxptp's, as installed and unmodified.
     Ptp4l,
-}
-
-/// How PTP travels.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Transport {
-    /// IEEE 802.3, EtherType 0x88F7 (IEEE 1588-2019 annex E).
-    L2,
-    /// UDP over IPv4 (annex C).
-    #[default]
-    Udp4,
-    /// UDP over IPv6 (annex D).
-    Udp6,
 }
 
 /// Who takes the marks into account.
@@ -67,7 +56,6 @@ macro_rules! named {
 
 named! {
     Daemon { Plimsoll = "plimsoll", Ptp4l = "ptp4l" }
-    Transport { L2 = "l2", Udp4 = "udp4", Udp6 = "udp6" }
     Compensation { None = "none", Clock = "clock", Edge = "edge" }
 }
 
@@ -90,6 +78,9 @@ pub struct ClockPlan {
     pub compensation: Compensation,
     /// PTP domain: pairs of one file do not hear each other.
     pub domain: u8,
+    /// Marks from which on a message may have waited longer than they say: the least of N and the sum of all R on the
+    /// way; 0 where nothing marks.
+    pub saturated_at: u32,
 }
 
 /// Ports, as (switch, host), that convert marks since a clock asks for `compensation = "edge"`.
@@ -162,6 +153,8 @@ pub(super) fn plan(
     source: &Source<'_>,
     raw: &File,
     network: &Network,
+    switches: &[SwitchPlan],
+    marking: bool,
 ) -> Result<Vec<ClockPlan>, TopologyError> {
     let mut clocks: Vec<ClockPlan> = Vec::new();
     for (index, clock) in raw.clock.iter().enumerate() {
@@ -177,7 +170,7 @@ pub(super) fn plan(
                 "give every clock a name of its own",
             ));
         }
-        let Ok(domain) = u8::try_from(index) else {
+        let Some(domain) = u8::try_from(index).ok().filter(|domain| *domain < 128) else {
             let remedy = "write 128 clocks at most: each needs a PTP domain of its own (0..127)";
             return Err(source.error(Some(span), "clock", "there are too many", remedy));
         };
@@ -188,13 +181,31 @@ pub(super) fn plan(
             server,
             client,
             daemon: clock.daemon,
-            transport: clock.transport,
+            transport: clock.transport.0,
             interval_ns: interval(source, clock)?,
-            compensation: compensation(source, clock, raw.marking.is_some())?,
-            domain: domain & 0x7F,
+            compensation: compensation(source, clock, marking)?,
+            domain,
+            saturated_at: saturated_at(network, switches, server, client),
         });
     }
     Ok(clocks)
+}
+
+/// The most that the marks of the shorter direction can say.
+fn saturated_at(network: &Network, switches: &[SwitchPlan], server: usize, client: usize) -> u32 {
+    let sum = |from, to| {
+        let way = network.way(Node::Host(from), Node::Host(to)).unwrap_or_default();
+        let marks = way.windows(2).filter_map(|hop| {
+            let Node::Switch(switch) = hop[0] else { return None };
+            let port = switches[switch].peers.iter().position(|peer| *peer == hop[1])?;
+            switches[switch].config.ports[port].mark
+        });
+        marks.fold((0_u32, u32::MAX), |(sum, n), mark| {
+            (sum.saturating_add(mark.thresholds), n.min(mark.counter_max))
+        })
+    };
+    let (there, back) = (sum(server, client), sum(client, server));
+    there.0.min(there.1).min(back.0.min(back.1))
 }
 
 fn interval(source: &Source<'_>, clock: &Clock) -> Result<u64, TopologyError> {

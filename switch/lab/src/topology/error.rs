@@ -106,8 +106,7 @@ fn rephrase(message: &str) -> (String, String) {
     }
     if let Some(rest) = message.strip_prefix("unknown variant ") {
         let (variant, expected) = rest.split_once(", expected ").unwrap_or((rest, ""));
-        let expected = quoted(expected.strip_prefix("one of ").unwrap_or(expected));
-        return (format!("unknown value {:?}", quoted(variant)), format!("write one of {expected}"));
+        return (format!("unknown value {:?}", quoted(variant)), format!("write {}", quoted(expected)));
     }
     if let Some(field) = message.strip_prefix("missing field ") {
         let field = quoted(field);

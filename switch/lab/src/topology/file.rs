@@ -1,7 +1,7 @@
 //! A file as it is written. What the keys mean together is decided in the neighbouring modules.
 
-use super::values::{Each, LinkRate, Reserved};
-use super::{Compensation, Daemon, Transport};
+use super::values::{Each, LinkRate, Reserved, TransportName};
+use super::{Compensation, Daemon};
 use crate::traffic::PaperFlow;
 use plimsoll_core::{ByteCount, Rate, Span};
 use plimsoll_port::worker::{Idle, Stall};
@@ -172,7 +172,7 @@ pub(super) struct Clock {
     #[serde(default)]
     pub(super) daemon: Daemon,
     #[serde(default)]
-    pub(super) transport: Transport,
+    pub(super) transport: TransportName,
     pub(super) interval: Option<Spanned<Span>>,
     pub(super) compensation: Option<Spanned<Compensation>>,
 }

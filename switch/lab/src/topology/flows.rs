@@ -13,6 +13,8 @@ use toml::Spanned;
 
 /// First UDP port of the sinks.
 const PORT: u16 = 7700;
+/// Octets of UDP payload that every packet carries.
+const PAYLOAD_MIN: u32 = 16;
 /// Octets of an Ethernet header.
 const ETHERNET: u32 = 14;
 /// Largest load: more only measures the sender.
@@ -169,10 +171,12 @@ impl Reader<'_> {
             return Ok(FlowSpec::paper(self.name, *paper.get_ref(), Rate(1_000_000_000), 0).size);
         }
         let octets = self.flow.size.as_ref().map_or(ByteCount(1500), |size| *size.get_ref()).0;
-        let Ok(octets @ 1..=65_535) = u32::try_from(octets) else {
+        let least = PAYLOAD_MIN + if self.flow.family == Family::Ipv4 { 20 + 8 } else { 40 + 8 };
+        let Some(octets) = u32::try_from(octets).ok().filter(|octets| (least..=65_535).contains(octets))
+        else {
             let span = self.flow.size.as_ref().map(Spanned::span);
-            let remedy = "write octets of the IP packet, as \"1500B\"";
-            return self.fail(span, "size", "is no size of a packet", remedy);
+            let remedy = format!("write octets of the IP packet, at least {least}B, as \"1500B\"");
+            return self.fail(span, "size", format!("no packet has {octets} B"), &remedy);
         };
         Ok(match self.flow.sizes.unwrap_or(Sizes::Fixed) {
             Sizes::Fixed => SizeDistribution::frame(octets + ETHERNET),

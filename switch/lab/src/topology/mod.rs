@@ -15,7 +15,7 @@ mod ports;
 mod run;
 mod values;
 
-pub use clocks::{ClockPlan, Compensation, Daemon, Transport};
+pub use clocks::{ClockPlan, Compensation, Daemon};
 pub use error::TopologyError;
 pub use flows::FlowPlan;
 pub use hosts::{HostPlan, PREFIX_V4, PREFIX_V6};
@@ -140,7 +140,7 @@ impl Topology {
             overrides.load,
             &mut warnings,
         )?;
-        let clocks = clocks::plan(&source, &raw, &network)?;
+        let clocks = clocks::plan(&source, &raw, &network, &switches, marking.is_some())?;
         for switch in &switches {
             warnings.extend(switch.config.warnings().iter().map(ToString::to_string));
         }
@@ -235,8 +235,8 @@ fn marking(
     let fail = |key: &str, problem: String, remedy: &str| {
         Err(source.error(span.clone(), format!("marking.{key}"), problem, remedy))
     };
-    let counter_max = marking.and_then(|m| m.counter_max).unwrap_or(plimsoll_core::MAX_COUNT);
-    if !(1..=plimsoll_core::MAX_COUNT).contains(&counter_max) {
+    let counter_max = marking.and_then(|m| m.counter_max).unwrap_or(plimsoll_core::config::MAX_COUNT);
+    if !(1..=plimsoll_core::config::MAX_COUNT).contains(&counter_max) {
         return fail("counter-max", format!("N is {counter_max}"), "write 1 to 1073741823 (2^30 - 1)");
     }
     let thresholds = overrides

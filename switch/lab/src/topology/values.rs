@@ -1,5 +1,6 @@
 //! Values that a file may write in more than one way.
 
+use crate::clock::Transport;
 use plimsoll_core::Rate;
 use serde::de::{self, DeserializeOwned, IntoDeserializer};
 use serde::{Deserialize, Deserializer};
@@ -131,6 +132,22 @@ impl<'de> Deserialize<'de> for Reserved {
             _ => Err(de::Error::custom(format!(
                 "{text:?} is no last octet of 01-80-C2-00-00-XX; write \"00\" to \"0f\", as \"0e\""
             ))),
+        }
+    }
+}
+
+/// What carries PTP: `l2`, `udp4`, `udp6`, or as linuxptp writes them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct TransportName(pub(super) Transport);
+
+impl<'de> Deserialize<'de> for TransportName {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = String::deserialize(deserializer)?;
+        match text.to_ascii_lowercase().as_str() {
+            "l2" => Ok(Self(Transport::L2)),
+            "udp4" | "udpv4" => Ok(Self(Transport::UdpV4)),
+            "udp6" | "udpv6" => Ok(Self(Transport::UdpV6)),
+            _ => Err(de::Error::custom(format!("{text:?} carries no PTP; write l2, udp4 or udp6"))),
         }
     }
 }
