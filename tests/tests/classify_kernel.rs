@@ -10,8 +10,11 @@ use aya::{Ebpf, EbpfLoader};
 use plimsoll_classify::{
     Class, Count, EXPRESS_PRIORITY, MAP_COUNTS, MAP_SOCKETS, MAP_TAP_LOST, MAP_TAP_RECORDS, MAX_QUEUES,
     META_LEN, PROGRAM_CLASSIFY, PROGRAM_CLASSIFY_FRAGS, PROGRAM_TAP, PROGRAM_TAP_EGRESS, PROGRAM_TAP_INGRESS,
-    TAP_HEAD, TapPoint, TapRecord, socket_slot,
+    TAP_HEAD, TapPoint, TapRecord, WINDOW, socket_slot,
 };
+use rand::rngs::SmallRng;
+use rand::seq::IndexedRandom as _;
+use rand::{Rng as _, SeedableRng as _};
 use rustix::fd::{AsRawFd as _, OwnedFd};
 use rustix::net::{AddressFamily, SocketType, socket};
 use rustix::time::{ClockId, clock_gettime};
@@ -114,6 +117,31 @@ fn the_kernel_says_of_every_frame_what_the_table_says() {
         }
         assert!(wrong.is_empty(), "{name}: {} of {frames} wrong:\n{}", wrong.len(), wrong.join("\n"));
         assert!(frames >= 150, "only {frames} frames");
+    }
+}
+
+#[test]
+fn the_kernel_and_user_space_agree_on_damaged_frames() {
+    let mut ebpf = classifier(|_| {});
+    let _sockets = sockets(&mut ebpf, &[socket_slot(0, false)]);
+    let program = xdp(&ebpf, PROGRAM_CLASSIFY);
+    let seed = 0x504C_494D;
+    let mut random = SmallRng::seed_from_u64(seed);
+    let frames: Vec<Vec<u8>> = table::whole().into_iter().map(|row| row.frame).collect();
+    for round in 0..1000 {
+        let mut frame = frames.choose(&mut random).expect("frames").clone();
+        for _ in 0..random.random_range(1..5) {
+            let at = random.random_range(12..frame.len().min(130));
+            frame[at] = random.random();
+        }
+        frame.resize(random.random_range(LEAST..frame.len() + 20), 0x5A);
+        let (action, out) = run(program, &frame);
+        assert_eq!(action, XDP_REDIRECT);
+        let mut window = [0; WINDOW];
+        let seen = frame.len().min(WINDOW);
+        window[..seen].copy_from_slice(&frame[..seen]);
+        let native = plimsoll_classify::classify(&window, frame.len() as u32);
+        assert_eq!(metadata(&out, &frame).0, native, "round {round} of seed {seed:#x}: {frame:02x?}");
     }
 }
 
