@@ -1,4 +1,5 @@
 //! Topology files, namespaces, traffic, clocks, results.
+#![forbid(unsafe_code)]
 
 pub mod clock;
 pub mod ptp4l;

@@ -77,7 +77,7 @@ impl CsvFile {
             Fate::Dropped(_) => write!(out, ",,,,,,,,,,,,")?,
         }
         match &r.message {
-            Some(m) => write!(out, "{},{},{},", m.message_type, m.sequence, hex(&m.source_port))?,
+            Some(m) => write!(out, "{},{},{},", m.message_type, m.sequence_id, hex(&m.source_port_identity))?,
             None => write!(out, ",,,")?,
         }
         match &r.fate {
