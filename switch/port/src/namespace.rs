@@ -84,6 +84,14 @@ impl Namespace {
         })?
     }
 
+    /// Moves the calling thread into the namespace, for good: for a process that is about to become another program.
+    ///
+    /// # Errors
+    /// CAP_SYS_ADMIN is missing, or the descriptor is no network namespace.
+    pub fn enter(&self) -> Result<(), NamespaceError> {
+        enter(self.as_fd()).map_err(|e| error("enter", "setns", e))
+    }
+
     /// Makes `command` start inside the namespace and be killed (SIGKILL) when the thread that spawns it ends: spawn
     /// from a thread that lives as long as the child shall.
     pub fn enter_command<'c>(&self, command: &'c mut Command) -> &'c mut Command {

@@ -110,6 +110,20 @@ fn datagrams_pass_over_both_families_at_once() {
 }
 
 #[test]
+fn a_bridge_takes_ports_and_says_what_it_is() {
+    let (one, other) = (Namespace::new().unwrap(), Namespace::new().unwrap());
+    let (mut left, _right) = pair(&one, &other);
+    left.create_bridge("br0").unwrap();
+    let (bridge, port) = (left.link("br0").unwrap(), left.link("left").unwrap());
+    assert_eq!(bridge.kind.as_deref(), Some("bridge"));
+    assert_eq!(port.master, None);
+    left.set_master(&port, &bridge).unwrap();
+    assert_eq!(left.link("left").unwrap().master, Some(bridge.index));
+    let error = left.set_master(&bridge, &bridge).unwrap_err();
+    assert!(error.kernel.is_some() || error.source.raw_os_error() == Some(libc::ELOOP), "{error}");
+}
+
+#[test]
 fn a_port_that_vanishes_and_returns_is_told_with_its_new_index() {
     let (one, other) = (Namespace::new().unwrap(), Namespace::new().unwrap());
     let mut monitor = LinkMonitor::open_in(&one).unwrap();

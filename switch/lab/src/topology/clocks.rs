@@ -12,6 +12,8 @@ use std::fmt;
 /// Interval of Sync and Delay_Req where the file gives none: 64 a second.
 const INTERVAL_NS: u64 = 15_625_000;
 const INTERVAL_MIN_NS: u64 = 1_000_000;
+/// logSyncInterval of ptp4l is -7 at least.
+const PTP4L_MIN_NS: u64 = 7_812_500;
 const INTERVAL_MAX_NS: u64 = 10_000_000_000;
 
 /// Which program a clock is.
@@ -224,9 +226,9 @@ fn interval(source: &Source<'_>, clock: &Clock) -> Result<u64, TopologyError> {
         // 2^-n s is a whole number of nanoseconds up to n = 9.
         _ => 1_000_000_000_u64.is_multiple_of(ns) && (1_000_000_000 / ns).is_power_of_two(),
     };
-    if clock.daemon == Daemon::Ptp4l && !power_of_two {
-        let remedy = "write a power of two of a second, as \"15.625ms\" (1/64 s) or \"125ms\" (1/8 s)";
-        return fail(format!("is {}, which PTP cannot say", written.get_ref()), remedy);
+    if clock.daemon == Daemon::Ptp4l && (!power_of_two || ns < PTP4L_MIN_NS) {
+        let remedy = "write a power of two of a second from \"7.8125ms\" (1/128 s) on, as \"15.625ms\" or \"125ms\"";
+        return fail(format!("is {}, which ptp4l cannot be told", written.get_ref()), remedy);
     }
     Ok(ns)
 }

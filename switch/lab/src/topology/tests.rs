@@ -369,7 +369,7 @@ fn flows_and_clocks_are_refused_where_they_cannot_be() {
         (clock("interval = \"1us\""), "clock.interval: is 1us; write \"1ms\" to \"10s\""),
         (
             clock("daemon = \"ptp4l\"\ninterval = \"10ms\""),
-            "is 10ms, which PTP cannot say; write a power of two",
+            "is 10ms, which ptp4l cannot be told; write a power of two",
         ),
         (clock("transport = \"tcp\""), "\"tcp\" carries no PTP; write l2, udp4 or udp6"),
         (

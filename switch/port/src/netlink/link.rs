@@ -197,6 +197,31 @@ impl Netlink {
         made
     }
 
+    /// Makes a Linux bridge, as the kernel makes them: no spanning tree, frames pass at once.
+    ///
+    /// # Errors
+    /// The name is taken or none, the kernel has no bridge (CONFIG_BRIDGE), CAP_NET_ADMIN is missing.
+    pub fn create_bridge(&mut self, name: &str) -> Result<(), NetlinkError> {
+        check_name(name)?;
+        let info = Attributes::new().with(IflaInfo::Kind, "bridge".to_owned()).done();
+        let attributes =
+            Attributes::new().with(Ifla::Ifname, name.to_owned()).with(Ifla::Linkinfo, info).done();
+        let request = message(0, Iff::empty(), Iff::empty(), attributes)?;
+        let place = format!("interface {name}");
+        let flags = NlmF::CREATE | NlmF::EXCL;
+        self.request(Rtm::Newlink, flags, request, &place, "RTM_NEWLINK bridge")
+    }
+
+    /// Makes a link a port of a bridge.
+    ///
+    /// # Errors
+    /// Either is gone, or the kernel refuses the link (loopback, another bridge).
+    pub fn set_master(&mut self, link: &Link, bridge: &Link) -> Result<(), NetlinkError> {
+        let attributes = Attributes::new().with(Ifla::Master, bridge.index).done();
+        let request = message(link.index, Iff::empty(), Iff::empty(), attributes)?;
+        self.request(Rtm::Newlink, NlmF::empty(), request, &link.to_string(), "RTM_NEWLINK IFLA_MASTER")
+    }
+
     /// All links of the namespace.
     ///
     /// # Errors
