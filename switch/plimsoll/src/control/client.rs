@@ -2,7 +2,10 @@
 
 use std::{
     io::{BufRead, BufReader, Write},
-    os::{linux::net::SocketAddrExt, unix::net::{SocketAddr, UnixStream}},
+    os::{
+        linux::net::SocketAddrExt,
+        unix::net::{SocketAddr, UnixStream},
+    },
     time::Duration,
 };
 
@@ -30,12 +33,17 @@ pub(crate) fn ask(name: Option<&str>, request: Request) -> Result<serde_json::Va
     let name = match (name, names.as_slice()) {
         (Some(name), _) => name.to_owned(),
         (None, [only]) => only.clone(),
-        (None, []) => bail!("no switch runs in this network namespace; start one with `plimsoll run` or `plimsoll lab up`"),
+        (None, []) => bail!(
+            "no switch runs in this network namespace; start one with `plimsoll run` or `plimsoll lab up`"
+        ),
         (None, several) => bail!("several switches run: {}; choose one with --name", several.join(", ")),
     };
     let address = SocketAddr::from_abstract_name(format!("{PREFIX}{name}"))?;
     let stream = UnixStream::connect_addr(&address).with_context(|| {
-        format!("no switch called {name:?} runs here (running: {}); see `plimsoll run --help`", listed(&names))
+        format!(
+            "no switch called {name:?} runs here (running: {}); see `plimsoll run --help`",
+            listed(&names)
+        )
     })?;
     stream.set_read_timeout(Some(Duration::from_secs(5)))?;
     let mut line = serde_json::to_string(&request)?;

@@ -6,7 +6,7 @@
 mod client;
 mod server;
 
-pub(crate) use client::{ask, running};
+pub(crate) use client::ask;
 pub(crate) use server::{Event, Server};
 
 use serde::{Deserialize, Serialize};

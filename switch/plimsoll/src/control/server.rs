@@ -3,7 +3,11 @@
 use std::{
     collections::HashMap,
     io::{self, Read, Write},
-    os::{fd::RawFd, linux::net::SocketAddrExt, unix::net::{SocketAddr, UnixStream as StdStream}},
+    os::{
+        fd::RawFd,
+        linux::net::SocketAddrExt,
+        unix::net::{SocketAddr, UnixStream as StdStream},
+    },
     time::Duration,
 };
 
@@ -126,7 +130,12 @@ impl Server {
             }
             let token = Token(self.next);
             self.next = self.next.checked_add(1).unwrap_or(FIRST_CLIENT);
-            if self.poll.registry().register(&mut stream, token, Interest::READABLE | Interest::WRITABLE).is_ok() {
+            if self
+                .poll
+                .registry()
+                .register(&mut stream, token, Interest::READABLE | Interest::WRITABLE)
+                .is_ok()
+            {
                 self.clients.insert(token, Client { stream, request: Vec::new(), answer: Vec::new() });
             }
         }
@@ -159,7 +168,9 @@ impl Client {
         while let Some(end) = self.request.iter().position(|&b| b == b'\n') {
             let line: Vec<u8> = self.request.drain(..=end).collect();
             let value = match serde_json::from_slice::<Request>(&line) {
-                Ok(request) => answer(request).unwrap_or_else(|e| serde_json::json!({ "error": format!("{e:#}") })),
+                Ok(request) => {
+                    answer(request).unwrap_or_else(|e| serde_json::json!({ "error": format!("{e:#}") }))
+                }
                 Err(_) => serde_json::json!({
                     "error": "unknown request; ask \"snapshot\", \"fdb\" or \"flush-fdb\" as one line of JSON"
                 }),
@@ -181,7 +192,7 @@ impl Client {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::control::{ask, running};
+    use crate::control::{ask, client::running};
 
     #[test]
     fn a_client_is_answered_and_the_name_goes_with_the_server() {

@@ -38,6 +38,16 @@ pub struct NodeSnapshot {
 pub struct PortSnapshot {
     /// Name in the configuration.
     pub name: String,
+    /// Rate of the emulated link in bit/s; `None`: as fast as the machine sends.
+    pub rate_bps: Option<u64>,
+    /// Thresholds R of its marker; 0 where it does not mark.
+    pub thresholds: u32,
+    /// The delay that one mark stands for, ns; 0 where it does not mark.
+    pub delta_ns: f64,
+    /// Whether marks become correctionField here.
+    pub edge: bool,
+    /// Whether counts that arrive here are kept.
+    pub trust: bool,
     /// How it was opened; `None` while the interface is absent.
     pub description: Option<PortDescription>,
     /// What it counted; `None` while the interface is absent.
@@ -106,6 +116,11 @@ impl NodeSnapshot {
                 let open = node.ports.get(number).and_then(Option::as_ref);
                 PortSnapshot {
                     name: port.name.clone(),
+                    rate_bps: port.rate.map(|rate| rate.0),
+                    thresholds: port.mark.map_or(0, |mark| mark.thresholds),
+                    delta_ns: port.mark.map_or(0.0, |mark| mark.delta_ps as f64 / 1000.0),
+                    edge: port.edge,
+                    trust: port.trust,
                     description: open.map(|p| p.describe().clone()),
                     counters: open.map(crate::Port::counters),
                     release_late: Lateness::of(&node.release_late[number]),

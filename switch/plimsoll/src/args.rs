@@ -1,0 +1,229 @@
+//! The command line.
+
+use std::path::PathBuf;
+
+use clap::{Args as ClapArgs, Parser, Subcommand, ValueEnum};
+use plimsoll_core::Span;
+
+/// A software switch that marks congestion on PTP and NTP messages, so that clocks can subtract it.
+///
+/// First steps: `plimsoll lab run one-hop` builds a small network in namespaces, congests it, and prints the clock's
+/// error with and without marks. `plimsoll doctor` says what this machine can do.
+#[derive(Debug, Parser)]
+#[command(version, propagate_version = true, max_term_width = 110)]
+pub(crate) struct Args {
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Run a switch on this machine's interfaces until SIGINT or SIGTERM
+    Run(Run),
+    /// Show what a running switch counts
+    Show(Show),
+    /// Say what this machine, or an interface, can do, and what stands in the way
+    Doctor(Doctor),
+    /// Build, run and enter labs: networks of namespaces with real frames
+    #[command(subcommand)]
+    Lab(Lab),
+    /// Measure with a PTP clock: a server or a free-running client, which never touches the system's clock
+    Clock(Clock),
+}
+
+#[derive(Debug, ClapArgs)]
+pub(crate) struct Run {
+    /// File with a [switch] and its ports (TOML); --port adds to it
+    pub(crate) file: Option<PathBuf>,
+    /// An interface to own: NAME[,KEY=VALUE..] with the keys rate, delay, queue, class, sync-class, mode, mark, edge,
+    /// trust, pass (e.g. eth1,rate=100mbit,edge=true)
+    #[arg(long = "port", value_name = "NAME[,KEY=VALUE..]")]
+    pub(crate) ports: Vec<String>,
+    /// Delay that one mark stands for (e.g. 60us); one value per network. Without it nothing is marked
+    #[arg(long)]
+    pub(crate) delta: Option<Span>,
+    /// Thresholds per hop, R
+    #[arg(long, requires = "delta")]
+    pub(crate) thresholds: Option<u32>,
+    /// Largest value of the marking counter, N
+    #[arg(long, requires = "delta")]
+    pub(crate) counter_max: Option<u32>,
+    /// Constant time from a frame's ideal departure to its release; 100us makes marks exact
+    #[arg(long, default_value = None)]
+    pub(crate) latency: Option<Span>,
+    /// What to do when there is nothing to do
+    #[arg(long)]
+    pub(crate) idle: Option<IdleArg>,
+    /// CPU for the worker to stay on
+    #[arg(long)]
+    pub(crate) cpu: Option<usize>,
+    /// Write ground truth of every frame to this CSV file
+    #[arg(long, value_name = "FILE")]
+    pub(crate) record: Option<PathBuf>,
+    /// Name by which `plimsoll show` finds this switch
+    #[arg(long)]
+    pub(crate) name: Option<String>,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+pub(crate) enum IdleArg {
+    /// Always busy: the truest times
+    Spin,
+    /// Busy for 100 us after the last frame, then asleep
+    Adaptive,
+    /// Asleep at once: the least CPU
+    Sleep,
+}
+
+#[derive(Debug, ClapArgs)]
+pub(crate) struct Show {
+    /// What to show
+    pub(crate) what: What,
+    /// As JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+    /// Which switch, where several run
+    #[arg(long)]
+    pub(crate) name: Option<String>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum What {
+    /// Ports: mode, rate, frames in and out, lateness
+    Ports,
+    /// Queues: depth now and at most, by class
+    Queues,
+    /// Addresses learnt
+    Fdb,
+    /// Every frame that was lost, by the place and the name of the reason
+    Drops,
+    /// Marks by count, and why messages were not marked
+    Marks,
+}
+
+#[derive(Debug, ClapArgs)]
+pub(crate) struct Doctor {
+    /// Interfaces to look at
+    pub(crate) interfaces: Vec<String>,
+    /// As JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Lab {
+    /// Build a lab, run its traffic and clocks, print the tables, and remove everything
+    Run(LabRun),
+    /// Build a lab and leave it running
+    Up(LabUp),
+    /// Stop a lab that `up` left running
+    Down {
+        /// The lab's name
+        name: String,
+    },
+    /// Run a command on a host (or switch) of a running lab
+    Exec {
+        /// The lab's name
+        name: String,
+        /// The host
+        host: String,
+        /// Command and arguments
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true, required = true)]
+        command: Vec<String>,
+    },
+    /// List the labs that are built in and those that run
+    List {
+        /// As JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// Print a built-in lab's file, to copy and change
+    Cat {
+        /// The lab's name
+        name: String,
+    },
+    /// Remove what labs that were killed left behind
+    Clean,
+}
+
+#[derive(Debug, ClapArgs)]
+pub(crate) struct LabRun {
+    /// A built-in lab (`plimsoll lab list`) or a file
+    pub(crate) lab: String,
+    /// How long to measure (e.g. 20s); the file's own duration otherwise
+    #[arg(long)]
+    pub(crate) duration: Option<Span>,
+    /// Seed of the traffic; the file's own otherwise
+    #[arg(long)]
+    pub(crate) seed: Option<u64>,
+    /// Delay that one mark stands for; the file's own otherwise
+    #[arg(long)]
+    pub(crate) delta: Option<Span>,
+    /// Thresholds per hop, R; the file's own otherwise
+    #[arg(long)]
+    pub(crate) thresholds: Option<u32>,
+    /// Share of the slowest link that every flow offers, 0..1; the file's own otherwise
+    #[arg(long)]
+    pub(crate) load: Option<f64>,
+    /// As JSON, to standard output
+    #[arg(long)]
+    pub(crate) json: bool,
+    /// Write ground truth of every frame to this CSV file
+    #[arg(long, value_name = "FILE")]
+    pub(crate) record: Option<PathBuf>,
+}
+
+#[derive(Debug, ClapArgs)]
+pub(crate) struct LabUp {
+    /// A built-in lab or a file
+    pub(crate) lab: String,
+    /// Stay in the foreground
+    #[arg(long)]
+    pub(crate) foreground: bool,
+}
+
+#[derive(Debug, ClapArgs)]
+pub(crate) struct Clock {
+    /// Which end of the exchange
+    #[arg(long)]
+    pub(crate) role: Role,
+    /// Interface
+    #[arg(long)]
+    pub(crate) interface: String,
+    /// How PTP travels
+    #[arg(long, default_value = "udp4")]
+    pub(crate) transport: TransportArg,
+    /// Interval of Sync and Delay_Req
+    #[arg(long, default_value = "15625us")]
+    pub(crate) interval: Span,
+    /// Delay that one mark stands for
+    #[arg(long)]
+    pub(crate) delta: Option<Span>,
+    /// How long to run; until SIGINT otherwise
+    #[arg(long)]
+    pub(crate) duration: Option<Span>,
+    /// PTP domain
+    #[arg(long, default_value_t = 0)]
+    pub(crate) domain: u8,
+    /// One line of JSON a sample (client)
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Role {
+    /// Sends Sync, answers Delay_Req
+    Server,
+    /// Measures its offset from the server
+    Client,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum TransportArg {
+    /// IEEE 802.3, EtherType 0x88F7
+    L2,
+    /// UDP over IPv4
+    Udp4,
+    /// UDP over IPv6
+    Udp6,
+}

@@ -1,0 +1,278 @@
+//! `plimsoll run`: a switch on interfaces of this machine, until SIGINT or SIGTERM.
+
+use std::{
+    collections::BTreeSet,
+    os::fd::{AsFd, AsRawFd},
+    process::ExitCode,
+};
+
+use anyhow::{Context, Result};
+use plimsoll_core::SwitchConfig;
+use plimsoll_lab::{
+    record::{Collector, CsvFile},
+    topology::{RunFile, RunSwitch},
+};
+use plimsoll_port::{
+    Port, PortError, PortOptions, Umem, UmemOptions,
+    netlink::{Ethtool, Link, LinkEvent, LinkMonitor, Netlink},
+    worker::{Idle, Node, RecordWhat, Records, ReleaseAt, Worker, WorkerConfig},
+};
+
+use crate::{
+    Usage,
+    args::{IdleArg, Run},
+    control::{Event, Request, Server},
+};
+
+/// Records between two visits of the thread that writes them: a tenth of a second at a million frames a second.
+const RECORDS: usize = 1 << 17;
+/// Longest frame that fits a chunk of 2048 octets, less header and two tags.
+const SMALL_MTU: u32 = 1792 - 22;
+
+pub(crate) fn run(args: &Run) -> Result<ExitCode> {
+    let file = plan(args)?;
+    let name = args.name.clone().or_else(|| file.name.clone()).unwrap_or_else(|| "run".into());
+    // The name first: a second start of the same switch must change nothing.
+    let mut server = Server::start(&name)?;
+    let mut monitor = LinkMonitor::open()?;
+    server.watch(monitor.as_fd().as_raw_fd())?;
+
+    let links = look_up(&file)?;
+    let mut umem = Umem::new(memory(&links, &file)?)?;
+    let records = args.record.as_ref().map(|_| Records::new(RECORDS, RecordWhat::All));
+    let collector = match (&args.record, &records) {
+        (Some(path), Some(records)) => {
+            let csv = CsvFile::create(path, names(&file)).map_err(anyhow::Error::msg)?;
+            Some(Collector::start(records.clone(), vec![Box::new(csv)]))
+        }
+        _ => None,
+    };
+    let nodes = file.switches.iter().map(|switch| open(switch, &mut umem)).collect::<Result<Vec<_>>>()?;
+    for port in nodes.iter().flat_map(|n| n.ports.iter().flatten()) {
+        let d = port.describe();
+        let checksums = if d.tx_metadata { "by TX metadata" } else { "in software" };
+        eprintln!(
+            "{}: {} {} copy mode, {} queue(s), MTU {}, partial checksums {checksums}",
+            d.interface,
+            d.driver,
+            d.mode.name(),
+            d.queues,
+            d.mtu
+        );
+        for fallback in &d.fallbacks {
+            eprintln!("{}: {fallback}", d.interface);
+        }
+    }
+    let idle = match args.idle {
+        Some(IdleArg::Spin) => Idle::Spin,
+        Some(IdleArg::Adaptive) => Idle::Adaptive,
+        Some(IdleArg::Sleep) => Idle::Sleep,
+        None => file.idle,
+    };
+    let worker = Worker::spawn(WorkerConfig { nodes, umem, cpu: args.cpu.or(file.cpu), idle, records })?;
+    eprintln!("switch {name:?} runs; `plimsoll show ports` shows it, SIGINT ends it");
+    serve(&mut server, &mut monitor, &worker, &file)?;
+
+    let last = worker.stop()?;
+    let mut failures = collector.map_or_else(Vec::new, Collector::finish);
+    if !last.frames.is_whole() {
+        failures.push(format!("frames are missing at the end: {:?}; please report this", last.frames));
+    }
+    for failure in &failures {
+        eprintln!("plimsoll: {failure}");
+    }
+    Ok(if failures.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// What is to run: the file, with what the command line adds.
+fn plan(args: &Run) -> Result<RunFile> {
+    let (label, mut text) = match &args.file {
+        Some(path) => {
+            let text = std::fs::read_to_string(path).map_err(|e| {
+                Usage(format!("{}: {e}; name a file that exists and may be read", path.display()))
+            })?;
+            (path.display().to_string(), text)
+        }
+        None if args.ports.is_empty() => {
+            return Err(Usage(
+                "no ports; name a file, or interfaces with --port NAME (twice or more), see `plimsoll run --help`".into(),
+            )
+            .into());
+        }
+        None => ("command line".into(), String::new()),
+    };
+    if let Some(delta) = args.delta {
+        let mut marking = format!("\n[marking]\ndelta = \"{delta}\"\n");
+        if let Some(thresholds) = args.thresholds {
+            marking.push_str(&format!("thresholds = {thresholds}\n"));
+        }
+        if let Some(most) = args.counter_max {
+            marking.push_str(&format!("counter-max = {most}\n"));
+        }
+        text.push_str(&marking);
+    }
+    for port in &args.ports {
+        text.push_str(&port_table(port)?);
+    }
+    let mut file = RunFile::parse(&label, &text).map_err(|e| Usage(e.to_string()))?;
+    if let Some(latency) = args.latency {
+        for switch in &mut file.switches {
+            switch.latency_ns = latency.nanos();
+        }
+    }
+    Ok(file)
+}
+
+/// One `--port` as a `[[port]]` table: a key without a value is true.
+fn port_table(port: &str) -> Result<String> {
+    let mut parts = port.split(',');
+    let name = parts.next().unwrap_or_default();
+    let mut table = format!("\n[[port]]\nname = {}\n", serde_json::to_string(name)?);
+    for part in parts {
+        let (key, value) = part.split_once('=').unwrap_or((part, "true"));
+        if key.is_empty() || !key.bytes().all(|b| b.is_ascii_lowercase() || b == b'-') {
+            return Err(
+                Usage(format!("--port {port}: {part:?} is no KEY=VALUE; write e.g. rate=100mbit")).into()
+            );
+        }
+        // Whole numbers and booleans are themselves, everything else is text.
+        let plain =
+            value == "true" || value == "false" || value.parse::<u8>().is_ok() && key.ends_with("class");
+        let value = match (key, plain) {
+            ("pass", _) => serde_json::to_string(&value.split('+').collect::<Vec<_>>())?,
+            (_, true) => value.to_owned(),
+            (_, false) => serde_json::to_string(value)?,
+        };
+        table.push_str(&format!("{key} = {value}\n"));
+    }
+    Ok(table)
+}
+
+/// The interfaces as they are now, before anything is changed.
+fn look_up(file: &RunFile) -> Result<Vec<Link>> {
+    let mut netlink = Netlink::open()?;
+    let mut links = Vec::new();
+    for port in file.switches.iter().flat_map(|s| &s.config.ports) {
+        let link = netlink.link(&port.name).map_err(|e| {
+            if e.is_absent() {
+                anyhow::Error::new(Usage(format!(
+                    "{}: there is no such interface here; see `ip link` for those there are",
+                    port.name
+                )))
+            } else {
+                e.into()
+            }
+        })?;
+        links.push(link);
+    }
+    Ok(links)
+}
+
+/// Frame memory for all ports, with chunks that hold the largest MTU.
+fn memory(links: &[Link], file: &RunFile) -> Result<UmemOptions> {
+    let ethtool = Ethtool::open()?;
+    let mut chunks = 0;
+    for port in file.switches.iter().flat_map(|s| &s.config.ports) {
+        // A driver that does not tell has one queue.
+        let queues = ethtool.channels(&port.name).map_or(1, |c| c.rx.max(1));
+        chunks += PortOptions::default().chunks(queues);
+    }
+    let large = links.iter().any(|link| link.mtu > SMALL_MTU);
+    Ok(UmemOptions { chunks, chunk_size: if large { 4096 } else { 2048 } })
+}
+
+fn options(switch: &RunSwitch, port: usize) -> PortOptions {
+    PortOptions { mode: switch.ports[port].mode, ..PortOptions::default() }
+}
+
+fn open(switch: &RunSwitch, umem: &mut Umem) -> Result<Node> {
+    let mut ports = Vec::new();
+    let mut release = Vec::new();
+    for (number, config) in switch.config.ports.iter().enumerate() {
+        let port = Port::open(umem, &config.name, &options(switch, number))?;
+        // veth delivers a frame whole, a NIC serialises it once more.
+        let by_driver = if port.describe().driver == "veth" { ReleaseAt::End } else { ReleaseAt::Start };
+        release.push(switch.ports[number].release.unwrap_or(by_driver));
+        ports.push(Some(port));
+    }
+    Ok(Node {
+        switch: switch.config.clone(),
+        ports,
+        release,
+        latency: switch.latency_ns,
+        stall: switch.stall,
+        correct_lateness: switch.correct_lateness,
+    })
+}
+
+fn names(file: &RunFile) -> Vec<(String, Vec<String>)> {
+    let ports = |c: &SwitchConfig| c.ports.iter().map(|p| p.name.clone()).collect();
+    file.switches.iter().map(|s| (s.config.name.clone(), ports(&s.config))).collect()
+}
+
+/// Answers `plimsoll show` and brings ports back whose interface returns, until a signal.
+fn serve(server: &mut Server, monitor: &mut LinkMonitor, worker: &Worker, file: &RunFile) -> Result<()> {
+    let mut absent: BTreeSet<String> = BTreeSet::new();
+    loop {
+        match server.wait(None, |request| answer(worker, request))? {
+            Event::Stop => return Ok(()),
+            Event::Timeout => {}
+            Event::Watched => {
+                while let Some(event) = monitor.next_event()? {
+                    match event {
+                        LinkEvent::Removed(link) => drop(absent.insert(link.name)),
+                        LinkEvent::Changed(link) if link.is_up() && absent.contains(&link.name) => {
+                            if bring_back(worker, file, &link.name) {
+                                absent.remove(&link.name);
+                            }
+                        }
+                        LinkEvent::Changed(_) | LinkEvent::Overrun => {}
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// Opens a port again. `false` leaves it absent until its next change.
+fn bring_back(worker: &Worker, file: &RunFile, name: &str) -> bool {
+    for (node, switch) in file.switches.iter().enumerate() {
+        let Some(port) = switch.config.ports.iter().position(|p| p.name == name) else { continue };
+        let (options, interface) = (options(switch, port), name.to_owned());
+        let opened = worker.reopen(node, port, move |umem| -> Result<Port, PortError> {
+            Port::open(umem, &interface, &options)
+        });
+        match opened {
+            Ok(()) => eprintln!("{name}: is back"),
+            Err(e) => {
+                eprintln!("plimsoll: {e}");
+                return false;
+            }
+        }
+    }
+    true
+}
+
+fn answer(worker: &Worker, request: Request) -> Result<serde_json::Value> {
+    let value = match request {
+        Request::Snapshot => serde_json::to_value(worker.snapshot()?),
+        Request::Fdb => serde_json::to_value(worker.fdb()?),
+        Request::FlushFdb => serde_json::to_value(worker.flush_fdb()?),
+    };
+    value.context("the answer does not fit JSON")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_port_argument_is_a_port_table() {
+        let table = port_table("eth1,rate=100mbit,edge,sync-class=5,pass=0e+00").unwrap();
+        assert_eq!(
+            table,
+            "\n[[port]]\nname = \"eth1\"\nrate = \"100mbit\"\nedge = true\nsync-class = 5\npass = [\"0e\",\"00\"]\n"
+        );
+        assert!(port_table("eth1,=5").is_err());
+    }
+}

@@ -1,0 +1,240 @@
+//! `plimsoll show`: what a running switch counts.
+
+use std::process::ExitCode;
+
+use anyhow::Result;
+use serde_json::{Value, json};
+
+use crate::{
+    args::{Show, What},
+    control::{Request, ask},
+    table::Table,
+};
+
+pub(crate) fn show(args: &Show) -> Result<ExitCode> {
+    let name = args.name.as_deref();
+    let snapshot = ask(name, Request::Snapshot)?;
+    let part = match args.what {
+        What::Ports => ports(&snapshot),
+        What::Queues => queues(&snapshot),
+        What::Drops => drops(&snapshot),
+        What::Marks => marks(&snapshot),
+        What::Fdb => fdb(&snapshot, &ask(name, Request::Fdb)?),
+    };
+    if args.json {
+        println!("{}", serde_json::to_string_pretty(&part.json)?);
+    } else if part.table.is_empty() {
+        println!("{}", part.nothing);
+    } else {
+        print!("{}", part.table);
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// One view, both ways.
+struct View {
+    json: Value,
+    table: Table,
+    nothing: &'static str,
+}
+
+/// (switch's name, port of the machine, port of the core), for each port.
+fn each_port(snapshot: &Value) -> impl Iterator<Item = (String, &Value, &Value)> {
+    list(&snapshot["switches"]).flat_map(|switch| {
+        let pairs = list(&switch["ports"]).zip(list(&switch["stats"]["ports"]));
+        pairs.map(|(machine, core)| (text(&switch["name"]), machine, core))
+    })
+}
+
+fn list(value: &Value) -> impl Iterator<Item = &Value> {
+    value.as_array().into_iter().flatten()
+}
+
+fn text(value: &Value) -> String {
+    match value {
+        Value::String(s) => s.clone(),
+        Value::Null => "-".into(),
+        other => other.to_string(),
+    }
+}
+
+fn ports(snapshot: &Value) -> View {
+    let mut table = Table::new(&[
+        "switch",
+        "port",
+        "state",
+        "mode",
+        "rate",
+        "R",
+        "edge",
+        "rx frames",
+        "tx frames",
+        "release p99",
+        "within 1 us",
+    ]);
+    for (switch, machine, core) in each_port(snapshot) {
+        let open = &machine["description"];
+        let state = if open.is_null() { "absent" } else { "open" };
+        let late = &machine["release_late"];
+        table.row(vec![
+            switch,
+            text(&machine["name"]),
+            state.into(),
+            text(&open["mode"]),
+            machine["rate_bps"].as_u64().map_or("none".into(), |bps| plimsoll_core::Rate(bps).to_string()),
+            text(&machine["thresholds"]),
+            text(&machine["edge"]),
+            text(&core["rx"]["frames"]),
+            text(&core["tx"]["frames"]),
+            format!("{} ns", text(&late["p99_ns"])),
+            format!("{:.2} %", 100.0 * late["within_1us"].as_f64().unwrap_or(1.0)),
+        ]);
+    }
+    let json = json!({
+        "ports": each_port(snapshot)
+            .map(|(switch, machine, core)| json!({
+                "switch": switch, "port": machine["name"], "rate_bps": machine["rate_bps"],
+                "thresholds": machine["thresholds"], "delta_ns": machine["delta_ns"], "edge": machine["edge"],
+                "trust": machine["trust"], "description": machine["description"], "rx": core["rx"],
+                "tx": core["tx"], "counters": machine["counters"], "release_late": machine["release_late"],
+                "late_arrival": machine["late_arrival"],
+            }))
+            .collect::<Vec<_>>(),
+        "frames": snapshot["frames"],
+        "frames_conserved": snapshot["frames_conserved"],
+    });
+    View { json, table, nothing: "no ports" }
+}
+
+fn queues(snapshot: &Value) -> View {
+    let mut table = Table::new(&[
+        "switch",
+        "port",
+        "class",
+        "frames",
+        "bytes",
+        "frames max",
+        "bytes max",
+        "depth p50",
+        "depth p99",
+    ]);
+    let mut rows = Vec::new();
+    for (switch, machine, core) in each_port(snapshot) {
+        for (class, queue) in list(&core["queues"]).enumerate() {
+            if queue["frames_max"].as_u64() == Some(0) {
+                continue;
+            }
+            table.row(vec![
+                switch.clone(),
+                text(&machine["name"]),
+                class.to_string(),
+                text(&queue["frames"]),
+                text(&queue["bytes"]),
+                text(&queue["frames_max"]),
+                text(&queue["bytes_max"]),
+                text(&core["depth_bytes"]["p50"]),
+                text(&core["depth_bytes"]["p99"]),
+            ]);
+        }
+        rows.push(json!({
+            "switch": switch, "port": machine["name"], "queues": core["queues"], "depth_bytes": core["depth_bytes"],
+        }));
+    }
+    View { json: json!({ "queues": rows }), table, nothing: "no frame has waited in a queue yet" }
+}
+
+fn fdb(snapshot: &Value, entries: &Value) -> View {
+    let mut table = Table::new(&["switch", "vlan", "mac", "port", "age", "kind"]);
+    let mut rows = Vec::new();
+    for (switch, entries) in list(&snapshot["switches"]).zip(list(entries)) {
+        for entry in list(entries) {
+            let number = entry["port"].as_u64().unwrap_or(0) as usize;
+            let port = text(&switch["ports"][number]["name"]);
+            let kind = if entry["fixed"] == true { "fixed" } else { "learnt" };
+            table.row(vec![
+                text(&switch["name"]),
+                text(&entry["vlan"]),
+                text(&entry["mac"]),
+                port.clone(),
+                format!("{:.1} s", entry["age_ns"].as_f64().unwrap_or(0.0) / 1e9),
+                kind.into(),
+            ]);
+            rows.push(json!({
+                "switch": switch["name"], "vlan": entry["vlan"], "mac": entry["mac"], "port": port,
+                "age_ns": entry["age_ns"], "kind": kind,
+            }));
+        }
+    }
+    View { json: json!({ "fdb": rows }), table, nothing: "no address learnt yet" }
+}
+
+/// Losses of the machine below the core, by their names in the port's counters.
+const BELOW: [&str; 10] = [
+    "before_xdp",
+    "program_dropped",
+    "bulk_ring_full",
+    "express_ring_full",
+    "fill_ring_empty",
+    "rx_dropped",
+    "over_quota",
+    "jumbo",
+    "bad_descriptor",
+    "tx_refused",
+];
+
+fn drops(snapshot: &Value) -> View {
+    let mut table = Table::new(&["switch", "port", "where", "reason", "frames"]);
+    let mut rows = Vec::new();
+    let mut add = |switch: &str, port: &Value, place: &str, reason: &str, frames: u64| {
+        rows.push(json!({
+            "switch": switch, "port": port, "where": place, "reason": reason, "frames": frames,
+        }));
+        if frames > 0 {
+            table.row(vec![switch.into(), text(port), place.into(), reason.into(), frames.to_string()]);
+        }
+    };
+    for (switch, machine, core) in each_port(snapshot) {
+        for reason in BELOW {
+            if let Some(frames) = machine["counters"][reason].as_u64() {
+                add(&switch, &machine["name"], "machine", reason, frames);
+            }
+        }
+        for (reason, frames) in core["drops"].as_object().into_iter().flatten() {
+            add(&switch, &machine["name"], "switch", reason, frames.as_u64().unwrap_or(0));
+        }
+    }
+    View { json: json!({ "drops": rows }), table, nothing: "no frame lost" }
+}
+
+fn marks(snapshot: &Value) -> View {
+    let mut table = Table::new(&["switch", "port", "what", "messages"]);
+    let mut rows = Vec::new();
+    for (switch, machine, core) in each_port(snapshot) {
+        let mut add = |what: String, messages: &Value| {
+            if messages.as_u64().unwrap_or(0) > 0 {
+                table.row(vec![switch.clone(), text(&machine["name"]), what, text(messages)]);
+            }
+        };
+        let mut by_r: Vec<(u64, &Value)> = core["marks"]
+            .as_object()
+            .into_iter()
+            .flatten()
+            .filter_map(|(r, messages)| Some((r.parse().ok()?, messages)))
+            .collect();
+        by_r.sort_unstable_by_key(|(r, _)| *r);
+        if machine["thresholds"].as_u64() != Some(0) {
+            by_r.iter().for_each(|(r, messages)| add(format!("r = {r}"), messages));
+        }
+        for (outcome, messages) in core["mark"].as_object().into_iter().flatten() {
+            if outcome.starts_with("skip") || outcome == "saturated" {
+                add(outcome.clone(), messages);
+            }
+        }
+        rows.push(json!({
+            "switch": switch, "port": machine["name"], "thresholds": machine["thresholds"],
+            "delta_ns": machine["delta_ns"], "marks": core["marks"], "outcomes": core["mark"], "edge": core["edge"],
+            "counts_cleared": core["counts_cleared"],
+        }));
+    }
+    View { json: json!({ "marks": rows }), table, nothing: "no message could be marked yet" }
+}
