@@ -1,5 +1,5 @@
 //! Frames, a pool and an egress for tests: real octets, classified as the switch classifies them.
-#![allow(dead_code, unreachable_pub)] // each test uses its part
+#![allow(dead_code, unreachable_pub, clippy::unwrap_used)] // each test uses its part
 
 use etherparse::{PacketBuilder, SlicedPacket, TransportSlice};
 use plimsoll_classify::{Class, WINDOW, classify};
