@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args as ClapArgs, Parser, Subcommand, ValueEnum};
 use plimsoll_core::Span;
+use plimsoll_lab::clock::Transport;
 
 /// A software switch that marks congestion on PTP and NTP messages, so that clocks can subtract it.
 ///
@@ -190,13 +191,13 @@ pub(crate) struct Clock {
     /// Interface
     #[arg(long)]
     pub(crate) interface: String,
-    /// How PTP travels
-    #[arg(long, default_value = "udp4")]
-    pub(crate) transport: TransportArg,
+    /// What carries PTP: L2, UDPv4 or UDPv6
+    #[arg(long, default_value = "UDPv4")]
+    pub(crate) transport: Transport,
     /// Interval of Sync and Delay_Req
     #[arg(long, default_value = "15625us")]
     pub(crate) interval: Span,
-    /// Delay that one mark stands for
+    /// Delay that one mark stands for. A client compensates with it; a server adds it to its Delay_Resp's correction
     #[arg(long)]
     pub(crate) delta: Option<Span>,
     /// How long to run; until SIGINT otherwise
@@ -205,7 +206,7 @@ pub(crate) struct Clock {
     /// PTP domain
     #[arg(long, default_value_t = 0)]
     pub(crate) domain: u8,
-    /// One line of JSON a sample (client)
+    /// A client's samples and summary, or a server's counters, as JSON
     #[arg(long)]
     pub(crate) json: bool,
 }
@@ -216,14 +217,4 @@ pub(crate) enum Role {
     Server,
     /// Measures its offset from the server
     Client,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum TransportArg {
-    /// IEEE 802.3, EtherType 0x88F7
-    L2,
-    /// UDP over IPv4
-    Udp4,
-    /// UDP over IPv6
-    Udp6,
 }
