@@ -119,8 +119,11 @@ impl Client {
                     self.ask(sequence)?;
                     sequence = sequence.wrapping_add(1);
                 }
-                // Intervals that were missed are left out.
-                interval_start = (interval_start + self.config.interval).max(now - self.config.interval);
+                interval_start += self.config.interval;
+                if interval_start + self.config.interval < now {
+                    // Intervals that were missed are left out.
+                    interval_start = now;
+                }
                 next = interval_start + self.config.interval.mul_f64(rng.random());
             }
             while let Some(received) = self.sockets.receive()? {

@@ -113,6 +113,10 @@ impl Recording {
     /// Tells which part of each correctionField stands for marks: `converted` gives the nanoseconds that edge
     /// conversion added to a Sync (messageType 0) or Delay_Req (1), as the switches recorded it; `None` where they
     /// know nothing of it. Without this, a converted mark cannot be told from a late release that was corrected.
+    ///
+    /// A sequenceId comes round after 65,536 messages, 17 minutes at 64 a second: in a longer run `converted` must
+    /// know by itself which of two messages is meant. A Sync that is flooded has one record for each port: `converted`
+    /// must look at the port to the client.
     pub fn join(&mut self, mut converted: impl FnMut(&MessageId) -> Option<u64>) {
         let mut look_up = |message_type, sequence_id, source: PortIdentity| {
             let id = MessageId { message_type, sequence_id, source_port_identity: source.0 };

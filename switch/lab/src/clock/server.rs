@@ -108,8 +108,11 @@ impl Server {
             if now >= next_sync {
                 self.sync(sync)?;
                 sync = sync.wrapping_add(1);
-                // What was missed is not sent later.
-                next_sync = (next_sync + self.config.interval).max(now);
+                next_sync += self.config.interval;
+                if next_sync < now {
+                    // What was missed is not sent later.
+                    next_sync = now + self.config.interval;
+                }
             }
             while let Some(received) = self.sockets.receive()? {
                 match received.message {

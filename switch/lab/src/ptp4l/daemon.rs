@@ -67,10 +67,13 @@ pub fn version() -> Result<String, Ptp4lError> {
 /// Where it is; /usr/sbin is not in every PATH.
 fn program() -> Result<PathBuf, Ptp4lError> {
     let path = std::env::var_os("PATH").unwrap_or_default();
-    std::env::split_paths(&path)
-        .chain([PathBuf::from("/usr/sbin"), PathBuf::from("/usr/local/sbin")])
-        .map(|directory| directory.join("ptp4l"))
-        .find(|program| program.is_file())
+    let more = ["/usr/sbin", "/usr/local/sbin"].map(PathBuf::from);
+    find(std::env::split_paths(&path).chain(more))
+}
+
+fn find(mut directories: impl Iterator<Item = PathBuf>) -> Result<PathBuf, Ptp4lError> {
+    directories
+        .find_map(|directory| Some(directory.join("ptp4l")).filter(|program| program.is_file()))
         .ok_or(Ptp4lError::Missing)
 }
 
@@ -159,5 +162,16 @@ impl Daemon {
 impl Drop for Daemon {
     fn drop(&mut self) {
         self.stop();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_missing_daemon_is_told_with_its_package() {
+        let error = find(["/nowhere", "/"].map(PathBuf::from).into_iter()).unwrap_err().to_string();
+        assert_eq!(error, "ptp4l: not found in PATH or /usr/sbin; install the Debian package `linuxptp`");
     }
 }

@@ -59,7 +59,8 @@ pub struct FlowReport {
     pub received_frames: u64,
     /// Packets sent and never received.
     pub lost_frames: u64,
-    /// Of the lost ones: those that reached the receiver's socket and found its buffer full. The path is not to blame.
+    /// Of the lost ones: those that found the receiver's socket full, so that the path is not to blame. Known only once
+    /// a later one got in; what the kernel drops before the socket (/proc/net/softnet_stat) is not among them.
     pub lost_in_sink: u64,
     /// Packets that came after one with a higher number (RFC 4737).
     pub reordered_frames: u64,

@@ -272,4 +272,30 @@ mod tests {
             assert!(report.latency.max_ns < 10_000_000_000, "{report:?}");
         }
     }
+
+    #[test]
+    fn what_found_the_socket_full_is_told_apart() {
+        let mut sink = Sink::open("late", "127.0.0.1:0".parse().unwrap()).unwrap();
+        nix::sys::socket::setsockopt(&sink.socket, sockopt::RcvBuf, &20_000).unwrap();
+        let target = sink.address();
+        let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+        let mut packet = [0; 100];
+        for sequence in 0..1000 {
+            Header { flow: flow_number("late"), sequence, sent: 0 }.write(&mut packet);
+            socket.send_to(&packet, target).unwrap();
+        }
+        // The count of the lost ones comes with a packet that was not.
+        let stop = AtomicBool::new(false);
+        thread::scope(|scope| {
+            let running = scope.spawn(|| sink.run(&stop).unwrap());
+            thread::sleep(Duration::from_millis(200));
+            Header { flow: flow_number("late"), sequence: 1000, sent: 0 }.write(&mut packet);
+            socket.send_to(&packet, target).unwrap();
+            stop.store(true, Ordering::Relaxed);
+            let report = running.join().unwrap();
+            assert_eq!(report.frames + report.overflowed, 1001, "{report:?}");
+            assert!(report.overflowed > 500, "{report:?}");
+            assert_eq!(report.missing, report.overflowed);
+        });
+    }
 }
