@@ -2,7 +2,9 @@
 #![forbid(unsafe_code)]
 
 pub mod clock;
+pub mod lab;
 pub mod ptp4l;
 pub mod record;
+pub mod results;
 pub mod topology;
 pub mod traffic;

@@ -1,0 +1,265 @@
+//! What the ports did during the measurement, from the worker's records of every frame.
+
+use crate::record::Sink;
+use hdrhistogram::Histogram;
+use plimsoll_core::wire::ptp::MessageId;
+use plimsoll_core::{MarkOutcome, config::wire_octets};
+use plimsoll_port::worker::{Fate, Lateness, Record, Sent};
+use std::collections::{BTreeMap, HashMap};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// The span that counts, CLOCK_MONOTONIC in nanoseconds; moved while records come in.
+#[derive(Debug)]
+pub(crate) struct Window {
+    from: AtomicU64,
+    until: AtomicU64,
+}
+
+impl Window {
+    /// Nothing counts yet.
+    pub(crate) fn closed() -> Self {
+        Self { from: AtomicU64::new(u64::MAX), until: AtomicU64::new(u64::MAX) }
+    }
+
+    /// From `now` on everything counts.
+    pub(crate) fn open(&self, now: u64) {
+        self.from.store(now, Ordering::Release);
+    }
+
+    /// What was released after `now` no longer counts.
+    pub(crate) fn close(&self, now: u64) {
+        self.until.store(now, Ordering::Release);
+    }
+
+    fn holds(&self, at: u64) -> bool {
+        self.from.load(Ordering::Acquire) <= at && at <= self.until.load(Ordering::Acquire)
+    }
+}
+
+/// One port's figures.
+#[derive(Debug)]
+pub(crate) struct PortTally {
+    /// Wire octets that had to leave before each frame.
+    pub(crate) depth: Histogram<u64>,
+    /// Release after the ideal instant + L.
+    pub(crate) release_late: Histogram<u64>,
+    /// Arrival as used after its stamp.
+    pub(crate) late_arrival: Histogram<u64>,
+    /// Messages that could be marked, by r.
+    pub(crate) marks: BTreeMap<u32, u64>,
+    /// Messages whose counter could not take all of r.
+    pub(crate) saturated: u64,
+    pub(crate) frames: u64,
+    pub(crate) wire_octets: u64,
+    /// Frames whose queue refused them.
+    pub(crate) dropped: u64,
+    /// Wire octets that left right behind another frame, and how long they took by their releases.
+    busy: (u64, u64),
+    last_release: Option<u64>,
+}
+
+impl PortTally {
+    fn new() -> Self {
+        let histogram = |high| {
+            #[allow(clippy::expect_used)] // constant bounds, known to be valid
+            Histogram::new_with_bounds(1, high, 3).expect("valid bounds")
+        };
+        Self {
+            depth: histogram(1 << 40),
+            release_late: histogram(10_000_000_000),
+            late_arrival: histogram(10_000_000_000),
+            marks: BTreeMap::new(),
+            saturated: 0,
+            frames: 0,
+            wire_octets: 0,
+            dropped: 0,
+            busy: (0, 0),
+            last_release: None,
+        }
+    }
+
+    fn sent(&mut self, record: &Record, sent: &Sent) {
+        let inversion = record.arrived.since(record.stamp);
+        let late = u64::try_from(sent.lateness_ns).unwrap_or(0).saturating_sub(inversion);
+        let octets = u64::from(wire_octets(record.len));
+        self.depth.saturating_record(sent.depth_bytes);
+        self.release_late.saturating_record(late);
+        self.late_arrival.saturating_record(inversion);
+        self.frames += 1;
+        self.wire_octets += octets;
+        // A frame that found something ahead of it left right behind that.
+        if sent.depth_bytes > 0
+            && let Some(last) = self.last_release
+        {
+            self.busy.0 += octets;
+            self.busy.1 += sent.released.0.saturating_sub(last);
+        }
+        self.last_release = Some(sent.released.0);
+        if matches!(sent.mark.outcome, MarkOutcome::Zero | MarkOutcome::Marked | MarkOutcome::Saturated) {
+            *self.marks.entry(sent.mark.r).or_default() += 1;
+            self.saturated += u64::from(sent.mark.outcome == MarkOutcome::Saturated);
+        }
+    }
+
+    /// Bits per second of frames that left right behind another; `None` where there were none.
+    pub(crate) fn measured_bps(&self) -> Option<f64> {
+        (self.busy.1 > 0).then(|| self.busy.0 as f64 * 8e9 / self.busy.1 as f64)
+    }
+}
+
+/// Delays as the results print them.
+pub(crate) fn lateness(h: &Histogram<u64>) -> Lateness {
+    let frames = h.len();
+    let within = h.count_between(0, 1000);
+    Lateness {
+        frames,
+        count: frames - within,
+        p50_ns: h.value_at_quantile(0.5),
+        p99_ns: h.value_at_quantile(0.99),
+        p999_ns: h.value_at_quantile(0.999),
+        max_ns: h.max(),
+        within_1us: if frames == 0 { 1.0 } else { within as f64 / frames as f64 },
+    }
+}
+
+/// What the records come to.
+#[derive(Debug, Default)]
+pub(crate) struct Totals {
+    /// By switch and port.
+    pub(crate) ports: HashMap<(u16, u16), PortTally>,
+    /// Nanoseconds that edge conversion added to each message's correctionField, all switches together.
+    pub(crate) converted: HashMap<MessageId, u64>,
+}
+
+/// The sink for records, and the handle to what it found.
+#[derive(Clone, Debug)]
+pub(crate) struct Tally {
+    window: Arc<Window>,
+    totals: Arc<Mutex<Totals>>,
+}
+
+impl Tally {
+    pub(crate) fn new(window: Arc<Window>) -> Self {
+        Self { window, totals: Arc::default() }
+    }
+
+    pub(crate) fn totals(&self) -> MutexGuard<'_, Totals> {
+        self.totals.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Sink for Tally {
+    fn take(&mut self, record: &Record) -> Result<(), String> {
+        let mut totals = self.totals();
+        if let (Fate::Sent(sent), Some(message)) = (&record.fate, record.message)
+            && sent.mark.converted_ns > 0
+        {
+            *totals.converted.entry(message).or_default() += sent.mark.converted_ns;
+        }
+        let Some(egress) = record.egress else { return Ok(()) };
+        let at = match &record.fate {
+            Fate::Sent(sent) => sent.released.0,
+            Fate::Dropped(_) => record.arrived.0,
+        };
+        if !self.window.holds(at) {
+            return Ok(());
+        }
+        let port = totals.ports.entry((record.switch, egress.0)).or_insert_with(PortTally::new);
+        match &record.fate {
+            Fate::Sent(sent) => port.sent(record, sent),
+            Fate::Dropped(_) => port.dropped += 1,
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use plimsoll_core::{DropReason, EdgeOutcome, MarkRecord, Nanos, PortId};
+
+    fn record(released: u64, depth_bytes: u64, late: i64, mark: MarkRecord) -> Record {
+        Record {
+            switch: 0,
+            ingress: PortId(0),
+            egress: Some(PortId(1)),
+            len: 1514,
+            stamp: Nanos(released - 10),
+            arrived: Nanos(released - 7),
+            fate: Fate::Sent(Sent {
+                class: 0,
+                depth_bytes,
+                depth_ps: 0,
+                mark,
+                start: Nanos(released),
+                end: Nanos(released),
+                released: Nanos(released),
+                lateness_ns: late,
+            }),
+            message: None,
+        }
+    }
+
+    fn tally() -> Tally {
+        let window = Arc::new(Window::closed());
+        window.open(1_000_000);
+        window.close(9_000_000);
+        Tally::new(window)
+    }
+
+    #[test]
+    fn only_the_window_counts_and_rates_are_of_frames_behind_another() {
+        let mut tally = tally();
+        let none = MarkRecord::default();
+        for r in [
+            record(999_999, 5, 3, none),
+            record(1_000_000, 0, 3, none),
+            // 1538 octets in 123.04 us each are 100 Mbit/s.
+            record(1_123_040, 1538, 503, none),
+            record(1_246_080, 1538, 2003, none),
+            // The link was idle before this one.
+            record(5_000_000, 0, 3, none),
+            record(9_000_001, 0, 3, none),
+        ] {
+            tally.take(&r).unwrap();
+        }
+        let dropped = Fate::Dropped(DropReason::QueueBytes);
+        tally
+            .take(&Record { fate: dropped, arrived: Nanos(2_000_000), ..record(2_000_000, 0, 0, none) })
+            .unwrap();
+        let totals = tally.totals();
+        let port = &totals.ports[&(0, 1)];
+        assert_eq!((port.frames, port.wire_octets, port.dropped), (4, 4 * 1538, 1));
+        assert!((port.measured_bps().unwrap() / 100e6 - 1.0).abs() < 1e-9);
+        assert_eq!((port.depth.max(), port.late_arrival.max(), port.release_late.max()), (1538, 3, 2000));
+        let late = lateness(&port.release_late);
+        assert_eq!((late.frames, late.count), (4, 1));
+        assert_eq!(late.within_1us, 0.75);
+    }
+
+    #[test]
+    fn marks_are_told_by_r_and_conversions_add_up_over_switches() {
+        let mut tally = tally();
+        let mark = |outcome, r| MarkRecord { outcome, r, ..MarkRecord::default() };
+        for (outcome, r) in [
+            (MarkOutcome::Zero, 0),
+            (MarkOutcome::Marked, 3),
+            (MarkOutcome::Saturated, 3),
+            (MarkOutcome::NotSync, 0),
+            (MarkOutcome::Length, 0),
+        ] {
+            tally.take(&record(2_000_000, 0, 3, mark(outcome, r))).unwrap();
+        }
+        let message = MessageId { domain: 0, message_type: 0, sequence_id: 7, source_port_identity: [1; 10] };
+        for converted_ns in [400, 30] {
+            let edge = MarkRecord { edge: EdgeOutcome::default(), converted_ns, ..MarkRecord::default() };
+            // Before the window: clocks are cut by their own.
+            tally.take(&Record { message: Some(message), ..record(500_000, 0, 3, edge) }).unwrap();
+        }
+        let totals = tally.totals();
+        let port = &totals.ports[&(0, 1)];
+        assert_eq!((port.marks.clone(), port.saturated), (BTreeMap::from([(0, 1), (3, 2)]), 1));
+        assert_eq!(totals.converted[&message], 430);
+    }
+}

@@ -1,0 +1,40 @@
+//! A clock pair's line.
+
+use crate::clock::{ClientCounters, ClockReport, ClockSample, Recording};
+use crate::ptp4l::LogSummary;
+use crate::topology::{ClockPlan, Compensation};
+use serde::Serialize;
+
+/// One clock pair.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct ClockOutcome {
+    /// The figures.
+    #[serde(flatten)]
+    pub report: ClockReport,
+    /// Who took the marks into account.
+    pub compensation: Compensation,
+    /// What ptp4l logged of its own offset, corrections included; `null` for the built-in clock.
+    pub logged: Option<LogSummary>,
+    /// What came to nothing at the client, settling included.
+    pub counters: ClientCounters,
+    /// More messages than sequenceId tells apart.
+    pub sequence_repeats: bool,
+}
+
+impl ClockOutcome {
+    pub(crate) fn new(
+        plan: &ClockPlan,
+        samples: &[ClockSample],
+        recording: &Recording,
+        logged: Option<LogSummary>,
+        sequence_repeats: bool,
+    ) -> Self {
+        Self {
+            report: ClockReport::new(&plan.name, plan.daemon.name(), plan.transport, samples),
+            compensation: plan.compensation,
+            logged,
+            counters: recording.counters,
+            sequence_repeats: sequence_repeats && plan.compensation == Compensation::Edge,
+        }
+    }
+}

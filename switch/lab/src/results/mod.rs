@@ -1,0 +1,156 @@
+//! What a measurement came to: JSON whose keys are an interface, and tables for people.
+
+mod clocks;
+mod ports;
+mod show;
+mod table;
+
+pub use clocks::ClockOutcome;
+pub use ports::{DepthBytes, PortOutcome};
+pub use table::Table;
+
+use crate::lab::{Lab, Pinning};
+use crate::traffic::FlowReport;
+use serde::Serialize;
+
+/// Share of releases within 1 us below which times are not to be trusted.
+const TRUE_RELEASES: f64 = 0.975;
+/// Frames from which on that share means something.
+const ENOUGH: u64 = 200;
+
+/// R, N and delta of the network.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Marking {
+    /// The delay that one mark stands for.
+    pub delta_ns: f64,
+    /// R.
+    pub thresholds: u32,
+    /// N.
+    pub counter_max: u32,
+}
+
+/// The whole result.
+#[derive(Clone, Debug, Serialize)]
+pub struct Outcome {
+    /// The lab's name.
+    pub lab: String,
+    /// How long was measured, after flows and clocks had settled.
+    pub duration_s: f64,
+    /// Seed of the traffic.
+    pub seed: u64,
+    /// How the network marks; `null` where it does not.
+    pub marking: Option<Marking>,
+    /// The clock pairs.
+    pub clocks: Vec<ClockOutcome>,
+    /// The flows, from their start to their end, settling included.
+    pub flows: Vec<FlowReport>,
+    /// The switches' ports, during the measurement.
+    pub ports: Vec<PortOutcome>,
+    /// Who ran where.
+    pub pinning: Pinning,
+    /// Whether every frame buffer was accounted for at the end.
+    pub frames_conserved: bool,
+    /// The machine was too busy: times are not those of the switch being emulated.
+    pub degraded: bool,
+    /// What works, but not as one might think.
+    pub warnings: Vec<String>,
+    /// What went wrong; the exit code is 1 where there is anything.
+    pub failed: Vec<String>,
+}
+
+impl Outcome {
+    /// A result to be filled.
+    pub(crate) fn of(lab: &Lab) -> Self {
+        let topology = lab.topology();
+        let mut warnings = topology.warnings.clone();
+        if lab.pinning().shared {
+            warnings.push(format!(
+                "there is one CPU only (number {}): the worker shares it with the hosts, and times lie; use two",
+                lab.pinning().worker_cpu
+            ));
+        }
+        Self {
+            lab: topology.name.clone(),
+            duration_s: 0.0,
+            seed: topology.seed,
+            marking: topology.marking.map(|mark| Marking {
+                delta_ns: mark.delta_ps as f64 / 1e3,
+                thresholds: mark.thresholds,
+                counter_max: mark.counter_max,
+            }),
+            clocks: Vec::new(),
+            flows: Vec::new(),
+            ports: Vec::new(),
+            pinning: lab.pinning().clone(),
+            frames_conserved: false,
+            degraded: false,
+            warnings,
+            failed: Vec::new(),
+        }
+    }
+
+    /// 0 where nothing failed, else 1.
+    pub fn exit_code(&self) -> u8 {
+        u8::from(!self.failed.is_empty())
+    }
+
+    pub(crate) fn take_clock(&mut self, clock: ClockOutcome) {
+        let name = &clock.report.name;
+        if clock.report.samples == 0 {
+            let c = &clock.counters;
+            self.failed.push(format!(
+                "clock {name}: no exchange was completed ({} requests unanswered, {} Syncs incomplete); measure longer, \
+                 or look with `plimsoll lab up` and `lab exec`",
+                c.unanswered_requests, c.incomplete_syncs
+            ));
+        }
+        if clock.sequence_repeats {
+            self.warnings.push(format!(
+                "clock {name}: sequence numbers came again within the measurement, so that conversions at the edge may \
+                 be told of the wrong message; measure less than 65536 intervals"
+            ));
+        }
+        self.clocks.push(clock);
+    }
+
+    pub(crate) fn take_flows(&mut self, flows: Vec<FlowReport>, failed: Vec<String>) {
+        self.failed.extend(failed);
+        for flow in &flows {
+            let name = &flow.name;
+            if flow.received_frames == 0 {
+                let sent = flow.sent_frames;
+                self.failed
+                    .push(format!("flow {name}: {sent} packets sent, none received; see the ports' losses"));
+            }
+            if flow.lost_in_sink > 0 {
+                let lost = flow.lost_in_sink;
+                self.warnings.push(format!(
+                    "flow {name}: {lost} packets found the receiver's socket full: the hosts' CPUs are too busy"
+                ));
+            }
+        }
+        self.flows = flows;
+    }
+
+    /// Judges the machine by the ports' releases.
+    fn judge(&mut self) {
+        let worst = self
+            .ports
+            .iter()
+            .filter(|port| port.release_late.frames >= ENOUGH)
+            .min_by(|a, b| a.release_late.within_1us.total_cmp(&b.release_late.within_1us));
+        if let Some(port) = worst
+            && port.release_late.within_1us < TRUE_RELEASES
+        {
+            self.degraded = true;
+            self.warnings.push(format!(
+                "switch {}, port {}: only {:.1} % of the releases were within 1 us (p99 {}): something else uses CPU {}",
+                port.switch,
+                port.port,
+                port.release_late.within_1us * 100.0,
+                table::time(port.release_late.p99_ns as f64),
+                self.pinning.worker_cpu
+            ));
+        }
+    }
+}

@@ -1,0 +1,148 @@
+//! A port's line: rate asked and measured, depths, marks, how true its times were, what it lost.
+
+use super::Outcome;
+use crate::lab::tally::{PortTally, Totals, lateness};
+use crate::topology::Topology;
+use plimsoll_port::PortCounters;
+use plimsoll_port::worker::{Lateness, Snapshot};
+use serde::Serialize;
+use std::collections::BTreeMap;
+
+/// Wire octets that had to leave before a frame, itself not counted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct DepthBytes {
+    /// Median.
+    pub p50: u64,
+    /// 99 % are not above this.
+    pub p99: u64,
+    /// Largest.
+    pub max: u64,
+}
+
+/// One port of a switch.
+#[derive(Clone, Debug, Serialize)]
+pub struct PortOutcome {
+    /// The switch.
+    pub switch: String,
+    /// The port, named after its neighbour.
+    pub port: String,
+    /// Rate asked for, bit/s on the wire; `null`: as fast as the machine sends.
+    pub rate_bps: Option<u64>,
+    /// Rate of frames that left right behind another, by the instants of their release; `null` where none did.
+    pub measured_bps: Option<f64>,
+    /// Bit/s on the wire, on average.
+    pub sent_bps: f64,
+    /// Frames sent.
+    pub frames: u64,
+    /// Frames that the queue refused.
+    pub dropped: u64,
+    /// What frames found ahead of them.
+    pub depth_bytes: DepthBytes,
+    /// Messages that could be marked, by r.
+    pub marks: BTreeMap<u32, u64>,
+    /// Messages whose counter could not take all of r.
+    pub saturated: u64,
+    /// How late frames were released, against the ideal instant + L.
+    pub release_late: Lateness,
+    /// How much later than stamped frames were taken as arrived.
+    pub late_arrival: Lateness,
+    /// How the port received: `native`, `generic`.
+    pub mode: String,
+    /// Frames that came in here and were lost before the switch had them, by reason, since the lab stands. What hosts
+    /// sent faster than their own end takes is among them.
+    pub receive_losses: BTreeMap<&'static str, u64>,
+}
+
+impl PortOutcome {
+    fn new(switch: &str, port: &str, rate_bps: Option<u64>, tally: Option<&PortTally>, seconds: f64) -> Self {
+        let mut outcome = Self {
+            switch: switch.to_owned(),
+            port: port.to_owned(),
+            rate_bps,
+            measured_bps: None,
+            sent_bps: 0.0,
+            frames: 0,
+            dropped: 0,
+            depth_bytes: DepthBytes::default(),
+            marks: BTreeMap::new(),
+            saturated: 0,
+            release_late: Lateness { within_1us: 1.0, ..Lateness::default() },
+            late_arrival: Lateness { within_1us: 1.0, ..Lateness::default() },
+            mode: String::new(),
+            receive_losses: BTreeMap::new(),
+        };
+        if let Some(tally) = tally {
+            let depth = |q| tally.depth.value_at_quantile(q);
+            outcome.measured_bps = tally.measured_bps();
+            outcome.sent_bps = if seconds > 0.0 { tally.wire_octets as f64 * 8.0 / seconds } else { 0.0 };
+            outcome.frames = tally.frames;
+            outcome.dropped = tally.dropped;
+            outcome.depth_bytes = DepthBytes { p50: depth(0.5), p99: depth(0.99), max: tally.depth.max() };
+            outcome.marks.clone_from(&tally.marks);
+            outcome.saturated = tally.saturated;
+            outcome.release_late = lateness(&tally.release_late);
+            outcome.late_arrival = lateness(&tally.late_arrival);
+        }
+        outcome
+    }
+}
+
+impl Outcome {
+    /// The ports' figures; `snapshot` is of the running worker, `last` of the stopped one.
+    pub(crate) fn take_ports(
+        &mut self,
+        topology: &Topology,
+        totals: &Totals,
+        snapshot: &Snapshot,
+        last: &Snapshot,
+    ) {
+        for (s, plan) in topology.switches.iter().enumerate() {
+            let ports = snapshot.switches.get(s).map_or(&[][..], |switch| &switch.ports[..]);
+            for (p, config) in plan.config.ports.iter().enumerate() {
+                let tally = totals.ports.get(&(s as u16, p as u16));
+                let rate = config.rate.map(|rate| rate.0);
+                let mut port = PortOutcome::new(&plan.name, &config.name, rate, tally, self.duration_s);
+                match ports.get(p) {
+                    Some(seen) if seen.description.is_some() => {
+                        port.mode =
+                            seen.description.as_ref().map(|d| d.mode.name().to_owned()).unwrap_or_default();
+                        port.receive_losses = seen.counters.as_ref().map(losses).unwrap_or_default();
+                    }
+                    _ => self.failed.push(format!(
+                        "switch {}, port {}: its interface is gone; see `dmesg`",
+                        plan.name, config.name
+                    )),
+                }
+                self.ports.push(port);
+            }
+        }
+        self.frames_conserved = snapshot.frames_conserved && last.frames.is_whole();
+        if !self.frames_conserved {
+            self.failed.push(format!(
+                "frames are not where they should be: {:?}, {:?} at the end; please report this",
+                snapshot.frames, last.frames
+            ));
+        }
+        self.judge();
+    }
+}
+
+/// What was lost on the way in, where anything was.
+fn losses(c: &PortCounters) -> BTreeMap<&'static str, u64> {
+    [
+        ("before_xdp", c.before_xdp.unwrap_or(0)),
+        ("xdp_dropped", c.xdp_dropped),
+        ("bulk_ring_full", c.bulk_ring_full),
+        ("express_ring_full", c.express_ring_full),
+        ("fill_ring_empty", c.fill_ring_empty),
+        ("rx_dropped", c.rx_dropped),
+        ("over_quota", c.over_quota),
+        ("jumbo", c.jumbo),
+        ("bad_descriptor", c.bad_descriptor),
+        ("tx_refused", c.tx_refused),
+        ("tx_down", c.tx_down),
+    ]
+    .into_iter()
+    .filter(|(_, n)| *n > 0)
+    .collect()
+}
