@@ -40,7 +40,7 @@ pub struct PortCounters {
     pub express_ring_full: u64,
     /// Frames the kernel dropped for want of a posted chunk.
     pub fill_ring_empty: u64,
-    /// Frames the kernel dropped at the sockets for another reason (longer than a chunk).
+    /// Frames the kernel dropped at the sockets for another reason: longer than a chunk.
     pub rx_dropped: u64,
     /// Descriptors on the TX ring that the kernel called invalid.
     pub tx_invalid: u64,

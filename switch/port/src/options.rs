@@ -1,5 +1,6 @@
 //! How ports and their memory are to be made.
 
+use crate::PortError;
 use serde::Serialize;
 use std::time::Duration;
 
@@ -85,6 +86,15 @@ impl PortOptions {
     pub const fn chunks(&self, queues: u32) -> u32 {
         // Express frames are taken beyond `held`: one express ring a queue.
         queues * (self.posted_per_queue() + self.express_ring) + self.held
+    }
+
+    /// The same for an interface in the calling thread's network namespace, as many RX queues as it has now: what to
+    /// size [`UmemOptions::chunks`] by.
+    ///
+    /// # Errors
+    /// [`PortError`]: there is no such interface, or it has more RX queues than the switch takes.
+    pub fn chunks_for(&self, interface: &str) -> Result<u32, PortError> {
+        crate::port::rx_queues(interface).map(|queues| self.chunks(queues))
     }
 }
 

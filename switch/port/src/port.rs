@@ -6,6 +6,8 @@
 
 mod open;
 
+pub(crate) use open::rx_queues;
+
 use crate::{
     Mode, PortCounters, PortDescription, PortError, PortOptions, Umem, netlink::Netlink, program::Program,
     rx::Queue, tx::TxRing, umem::AccountId,
@@ -60,6 +62,8 @@ pub struct Port {
     description: PortDescription,
     gone: Cell<bool>,
     lost_before_open: Option<u64>,
+    /// What the program dropped between attaching and the moment when all queues had their sockets.
+    counts_before_open: [u64; Count::ALL.len()],
     /// In the port's namespace, for counters.
     netlink: RefCell<Netlink>,
     _promiscuous: Option<OwnedFd>,
@@ -121,7 +125,8 @@ impl Port {
     #[inline]
     pub fn take(&mut self, ring: usize, umem: &mut Umem) -> Option<Received> {
         self.head(ring, umem)?;
-        self.queues[ring / 2].take(ring.is_multiple_of(2), umem, &mut self.counters)
+        let queue = &mut self.queues[ring / 2];
+        queue.take(ring.is_multiple_of(2), self.account, umem, &mut self.counters)
     }
 
     /// Gives taken entries back to the kernel and posts free chunks up to the target. Once a round, in the round in
@@ -198,7 +203,7 @@ impl Port {
         }
         let program = self.program.counts();
         for count in Count::ALL {
-            let value = program[count as usize];
+            let value = program[count as usize] - self.counts_before_open[count as usize];
             match count {
                 Count::Bulk | Count::ExpressAsBulk => counters.xdp_bulk += value,
                 Count::Express => counters.xdp_express += value,

@@ -2,7 +2,7 @@
 
 use crate::{
     PortCounters, Received,
-    ring::{Consumer, Desc, Producer},
+    ring::{Consumer, Desc, Mapping, Producer, RingMemory},
     umem::{AccountId, Arrival, Umem},
     xsk::{self, ExpressSocket},
 };
@@ -12,17 +12,39 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 /// One RX ring with its first frame looked at.
 #[derive(Debug)]
-struct RxRing {
-    consumer: Consumer<Desc>,
+struct RxRing<M = Mapping> {
+    consumer: Consumer<Desc, M>,
     express: bool,
     head: Option<(Arrival, Nanos)>,
     /// In the middle of a frame of several pieces.
     jumbo: bool,
 }
 
-impl RxRing {
-    fn new(consumer: Consumer<Desc>, express: bool) -> Self {
+impl<M: RingMemory> RxRing<M> {
+    fn new(consumer: Consumer<Desc, M>, express: bool) -> Self {
         Self { consumer, express, head: None, jumbo: false }
+    }
+
+    /// The arrival of the first frame.
+    #[inline]
+    fn head(&mut self, now: Nanos, desk: Desk<'_>) -> Option<Nanos> {
+        match self.head {
+            Some((_, stamp)) => Some(stamp),
+            None => self.look(now, desk),
+        }
+    }
+
+    /// Takes the frame that was looked at.
+    #[inline]
+    fn take(&mut self, desk: Desk<'_>) -> Option<Received> {
+        let (arrival, stamp) = self.head.take()?;
+        self.consumer.advance();
+        let frame = desk.umem.accept(&arrival);
+        *desk.posted -= 1;
+        desk.counters.rx_frames += 1;
+        desk.counters.rx_bytes += u64::from(arrival.len());
+        desk.counters.rx_express += u64::from(self.express);
+        Some(Received { frame, class: arrival.class, stamp })
     }
 
     /// Looks at descriptors until one is a frame to be handed out; drops and counts what is none.
@@ -142,10 +164,7 @@ impl Queue {
         counters: &mut PortCounters,
     ) -> Option<Nanos> {
         let ring = if express { &mut self.express } else { &mut self.bulk };
-        match ring.head {
-            Some((_, stamp)) => Some(stamp),
-            None => ring.look(now, Desk { umem, account, posted: &mut self.posted, counters }),
-        }
+        ring.head(now, Desk { umem, account, posted: &mut self.posted, counters })
     }
 
     /// Takes the frame that [`Queue::head`] looked at.
@@ -153,18 +172,12 @@ impl Queue {
     pub(crate) fn take(
         &mut self,
         express: bool,
+        account: AccountId,
         umem: &mut Umem,
         counters: &mut PortCounters,
     ) -> Option<Received> {
         let ring = if express { &mut self.express } else { &mut self.bulk };
-        let (arrival, stamp) = ring.head.take()?;
-        ring.consumer.advance();
-        let frame = umem.accept(&arrival);
-        self.posted -= 1;
-        counters.rx_frames += 1;
-        counters.rx_bytes += u64::from(arrival.len());
-        counters.rx_express += u64::from(express);
-        Some(Received { frame, class: arrival.class, stamp })
+        ring.take(Desk { umem, account, posted: &mut self.posted, counters })
     }
 
     /// Gives taken entries back, posts chunks up to the target, and wakes the driver where it asks for it.
@@ -210,18 +223,128 @@ impl Queue {
 
     /// Adds what the kernel counted at both sockets.
     pub(crate) fn count(&self, counters: &mut PortCounters) {
+        let (mut dropped, mut empty) = (0, 0);
         for (fd, express) in [(self.bulk_fd(), false), (self.express_fd(), true)] {
             let Some(statistics) = xsk::statistics(fd) else { continue };
+            dropped += statistics.rx_dropped;
             let full = statistics.rx_ring_full.unwrap_or(0);
             if express {
                 counters.express_ring_full += full;
             } else {
                 counters.bulk_ring_full += full;
                 counters.tx_invalid += statistics.tx_invalid_descs;
-                // Fill ring and pool are shared: both sockets report the same number.
-                counters.fill_ring_empty += statistics.rx_fill_ring_empty_descs.unwrap_or(0);
+                // The fill ring is shared: both sockets report the same number.
+                empty = statistics.rx_fill_ring_empty_descs.unwrap_or(0);
             }
-            counters.rx_dropped += statistics.rx_dropped;
+        }
+        counters.fill_ring_empty += empty;
+        // The kernel counts a frame without a posted chunk in both places.
+        counters.rx_dropped += dropped.saturating_sub(empty);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        UmemOptions,
+        ring::{Heap, Layout},
+    };
+    use plimsoll_core::Pool;
+
+    const SIZE: u32 = 8;
+    const LAYOUT: Layout = Layout { producer: 0, consumer: 64, flags: 128, entries: 192 };
+    type Memory = Heap<{ LAYOUT.len::<Desc>(SIZE) }>;
+
+    /// An RX ring whose other end is the test's, and its memory.
+    struct Bench {
+        umem: Umem,
+        account: AccountId,
+        posted: u32,
+        counters: PortCounters,
+        ring: RxRing<Memory>,
+        kernel: Producer<Desc, Memory>,
+    }
+
+    impl Bench {
+        fn new(held: u32, express: bool) -> Self {
+            let mut umem = Umem::heap(UmemOptions { chunks: 16, chunk_size: 2048 });
+            let account = umem.open_account(16, held, 1).unwrap();
+            let memory = Memory::new();
+            Self {
+                umem,
+                account,
+                posted: 0,
+                counters: PortCounters::default(),
+                ring: RxRing::new(Consumer::new(memory.clone(), LAYOUT, SIZE).unwrap(), express),
+                kernel: Producer::new(memory, LAYOUT, SIZE).unwrap(),
+            }
+        }
+
+        /// Delivers a posted chunk, with no metadata.
+        fn deliver(&mut self, len: u32, options: u32) -> u64 {
+            let addr = self.umem.post(self.account).unwrap();
+            self.posted += 1;
+            assert!(self.kernel.push(Desc { addr: addr + 256, len, options }));
+            self.kernel.publish();
+            self.ring.consumer.refresh();
+            addr
+        }
+
+        fn take(&mut self, now: u64) -> Option<Received> {
+            let Self { umem, account, posted, counters, ring, .. } = self;
+            ring.head(Nanos(now), Desk { umem, account: *account, posted, counters })?;
+            ring.take(Desk { umem, account: *account, posted, counters })
+        }
+    }
+
+    #[test]
+    fn ring_frames_in_pieces_are_dropped_whole_and_counted_once() {
+        let mut bench = Bench::new(16, false);
+        for options in [libc::XDP_PKT_CONTD, libc::XDP_PKT_CONTD, 0] {
+            bench.deliver(1792, options);
+        }
+        bench.deliver(60, 0);
+        let received = bench.take(5).unwrap();
+        assert_eq!(bench.umem.bytes(received.frame).len(), 60);
+        assert_eq!((bench.counters.jumbo, bench.counters.rx_frames), (1, 1));
+        assert_eq!(bench.posted, 0, "the pieces' chunks are free again");
+        assert_eq!(bench.umem.audit(), Ok(()));
+    }
+
+    #[test]
+    fn ring_descriptors_that_are_no_frame_are_passed_over() {
+        let mut bench = Bench::new(16, false);
+        bench.deliver(3, 0);
+        bench.deliver(60, 0);
+        assert!(bench.take(5).is_some());
+        assert_eq!((bench.counters.bad_descriptor, bench.counters.rx_frames, bench.posted), (1, 1, 0));
+        assert_eq!(bench.umem.audit(), Ok(()));
+    }
+
+    #[test]
+    fn ring_a_frame_without_metadata_has_the_time_at_which_it_was_first_seen() {
+        let mut bench = Bench::new(16, true);
+        bench.deliver(60, 0);
+        let Bench { umem, account, posted, counters, ring, .. } = &mut bench;
+        let desk = Desk { umem, account: *account, posted, counters };
+        assert_eq!(ring.head(Nanos(7), desk), Some(Nanos(7)));
+        let received = bench.take(9).unwrap();
+        assert_eq!(received.stamp, Nanos(7));
+        assert_eq!((bench.counters.native_class, bench.counters.rx_express), (1, 1));
+    }
+
+    #[test]
+    fn ring_bulk_frames_over_quota_go_back_and_express_ones_have_more() {
+        for (express, passed) in [(false, 2), (true, 3)] {
+            let mut bench = Bench::new(2, express);
+            for _ in 0..5 {
+                bench.deliver(60, 0);
+            }
+            let held: Vec<_> = std::iter::from_fn(|| bench.take(1)).collect();
+            assert_eq!(held.len(), passed);
+            assert_eq!((bench.counters.over_quota, bench.posted), (5 - passed as u64, 0));
+            assert_eq!(bench.umem.audit(), Ok(()));
         }
     }
 }

@@ -3,7 +3,7 @@
 use crate::{
     Full, Kick, PortCounters,
     checksum::Partial,
-    ring::{Consumer, Desc, Producer},
+    ring::{Consumer, Desc, Mapping, Producer, RingMemory},
     umem::{AccountId, Umem},
 };
 use plimsoll_classify::Class;
@@ -19,9 +19,9 @@ const STALLS: u32 = 4;
 
 /// Our ends of a port's TX and completion rings.
 #[derive(Debug)]
-pub(crate) struct TxRing {
-    ring: Producer<Desc>,
-    completion: Consumer<u64>,
+pub(crate) struct TxRing<M = Mapping> {
+    ring: Producer<Desc, M>,
+    completion: Consumer<u64, M>,
     size: u32,
     outstanding: u32,
     bytes: u64,
@@ -32,10 +32,10 @@ pub(crate) struct TxRing {
     down: bool,
 }
 
-impl TxRing {
+impl<M: RingMemory> TxRing<M> {
     pub(crate) fn new(
-        ring: Producer<Desc>,
-        completion: Consumer<u64>,
+        ring: Producer<Desc, M>,
+        completion: Consumer<u64, M>,
         size: u32,
         metadata: bool,
         zero_copy: bool,
@@ -177,5 +177,135 @@ impl TxRing {
             }
         }
         count
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        UmemOptions,
+        ring::{Heap, Layout},
+    };
+    use plimsoll_classify::Flags;
+
+    const SIZE: u32 = 4;
+    const LAYOUT: Layout = Layout { producer: 0, consumer: 64, flags: 128, entries: 192 };
+    type Memory = Heap<{ LAYOUT.len::<Desc>(SIZE) }>;
+
+    /// A TX ring whose other ends are the test's.
+    struct Bench {
+        umem: Umem,
+        account: AccountId,
+        counters: PortCounters,
+        tx: TxRing<Memory>,
+        kernel: Consumer<Desc, Memory>,
+        kernel_completion: Producer<u64, Memory>,
+    }
+
+    impl Bench {
+        fn new(metadata: bool) -> Self {
+            let mut umem = Umem::heap(UmemOptions { chunks: 16, chunk_size: 2048 });
+            let account = umem.open_account(4, 4, 0).unwrap();
+            let (ring, completion) = (Memory::new(), Memory::new());
+            let tx = TxRing::new(
+                Producer::new(ring.clone(), LAYOUT, SIZE).unwrap(),
+                Consumer::new(completion.clone(), LAYOUT, SIZE).unwrap(),
+                SIZE,
+                metadata,
+                false,
+            );
+            Self {
+                umem,
+                account,
+                counters: PortCounters::default(),
+                tx,
+                kernel: Consumer::new(ring, LAYOUT, SIZE).unwrap(),
+                kernel_completion: Producer::new(completion, LAYOUT, SIZE).unwrap(),
+            }
+        }
+
+        fn transmit(&mut self, frame: FrameId, class: &Class) -> Result<(), Full> {
+            self.tx.transmit(self.account, &mut self.umem, frame, class, &mut self.counters)
+        }
+
+        /// The kernel sends one.
+        fn send(&mut self) -> Option<Desc> {
+            self.tx.ring.publish();
+            self.kernel.refresh();
+            let desc = self.kernel.pop()?;
+            self.kernel.release();
+            Some(desc)
+        }
+
+        fn complete(&mut self, desc: Desc) {
+            assert!(self.kernel_completion.push(desc.addr));
+            self.kernel_completion.publish();
+            self.tx.reap(self.account, &mut self.umem, &mut self.counters);
+        }
+    }
+
+    #[test]
+    fn ring_a_full_ring_leaves_the_frame_with_the_caller_until_completions_make_room() {
+        let mut bench = Bench::new(true);
+        let frames: Vec<_> = (0..5).map(|_| bench.umem.insert(&[1; 60]).unwrap()).collect();
+        for &frame in &frames[..4] {
+            bench.transmit(frame, &Class::OTHER).unwrap();
+        }
+        assert_eq!(bench.transmit(frames[4], &Class::OTHER), Err(Full));
+        assert_eq!(bench.umem.bytes(frames[4]).len(), 60, "still the caller's");
+        let desc = bench.send().unwrap();
+        assert_eq!(bench.transmit(frames[4], &Class::OTHER), Err(Full), "not before it is completed");
+        bench.complete(desc);
+        assert_eq!((bench.tx.outstanding(), bench.tx.outstanding_bytes()), (3, 180));
+        bench.transmit(frames[4], &Class::OTHER).unwrap();
+        assert_eq!(bench.umem.audit(), Ok(()));
+    }
+
+    #[test]
+    fn ring_what_a_device_that_is_down_did_not_take_is_freed_and_counted() {
+        let mut bench = Bench::new(true);
+        for _ in 0..3 {
+            let frame = bench.umem.insert(&[1; 60]).unwrap();
+            bench.transmit(frame, &Class::OTHER).unwrap();
+        }
+        let first = bench.send().unwrap();
+        bench.tx.down = true;
+        bench.tx.reap(bench.account, &mut bench.umem, &mut bench.counters);
+        assert_eq!((bench.counters.tx_down, bench.tx.outstanding()), (2, 1));
+        assert_eq!(bench.send(), None, "what was taken back is not on the ring");
+        bench.complete(first);
+        assert_eq!((bench.tx.outstanding(), bench.umem.audit()), (0, Ok(())));
+        assert_eq!(bench.umem.tally([]).free, 16);
+    }
+
+    #[test]
+    fn ring_metadata_stands_before_the_frame_or_the_sum_is_in_it() {
+        let class = Class {
+            flags: Flags::PARTIAL_CHECKSUM.with(Flags::UDP).with(Flags::IPV4),
+            l3: 14,
+            l4: 34,
+            payload: 42,
+            ..Class::OTHER
+        };
+        let mut bytes = [0; 60];
+        bytes[16..18].copy_from_slice(&46_u16.to_be_bytes());
+        for metadata in [true, false] {
+            let mut bench = Bench::new(metadata);
+            let frame = bench.umem.insert(&bytes).unwrap();
+            bench.transmit(frame, &class).unwrap();
+            let desc = bench.send().unwrap();
+            assert_eq!(desc.options, if metadata { libc::XDP_TX_METADATA } else { 0 });
+            // SAFETY: the test is the kernel, which has the frame now.
+            let sent = unsafe { bench.umem.octets(desc.addr as usize - 24, 84) };
+            if metadata {
+                assert_eq!(sent[..12], [2, 0, 0, 0, 0, 0, 0, 0, 34, 0, 6, 0]);
+                assert_eq!(sent[24..], bytes);
+            } else {
+                assert_eq!(sent[24 + 40..][..2], [0xFF, 0xFF], "the sum over zeroes");
+            }
+            assert_eq!(bench.counters.checksum_metadata, u64::from(metadata));
+            assert_eq!(bench.counters.checksum_software, u64::from(!metadata));
+        }
     }
 }

@@ -171,6 +171,22 @@ impl Umem {
         }
     }
 
+    /// The same without a kernel, for tests.
+    #[cfg(test)]
+    pub(crate) fn heap(options: UmemOptions) -> Self {
+        Self::over(Area::heap(options.chunks as usize * options.chunk_size as usize), options)
+    }
+
+    /// Octets of the memory as a test that plays the kernel sees them.
+    ///
+    /// # Safety
+    /// As [`Area::slice`].
+    #[cfg(test)]
+    pub(crate) unsafe fn octets(&self, at: usize, len: usize) -> &[u8] {
+        // SAFETY: the caller's word.
+        unsafe { self.area.slice(at, len) }
+    }
+
     /// Longest frame that fits, in octets without FCS: 1792 or 3840.
     pub fn frame_max(&self) -> u32 {
         self.chunk_size - HEADROOM

@@ -7,7 +7,7 @@ use common::{Bench, Forwarder, ip4, ip6, now, small, umem, wait_for};
 use plimsoll_classify::{Class, Flags};
 use plimsoll_core::Pool;
 use plimsoll_port::netlink::Netlink;
-use plimsoll_port::{Mode, PortOptions};
+use plimsoll_port::{Mode, Port, PortOptions};
 use rustix::net::sockopt::{set_ip_tos, set_ipv6_tclass};
 use std::{
     io::{Read, Write},
@@ -118,9 +118,42 @@ fn stamps_are_of_the_monotonic_clock_and_do_not_decrease() {
 }
 
 #[test]
+fn a_sleeper_on_the_sockets_wakes_with_a_frame() {
+    use rustix::event::{PollFd, PollFlags, Timespec, poll};
+    let bench = Bench::new();
+    let options = small();
+    let mut umem = umem(&options, 1, 1);
+    let mut port = bench.open(&mut umem, "pa", &options).unwrap();
+    let source = bench.udp(&bench.a, ip4(1), 0);
+    let ready = |port: &Port, seconds| {
+        let mut fds: Vec<_> = port.sockets().map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN)).collect();
+        poll(&mut fds, Some(&Timespec { tv_sec: seconds, tv_nsec: 0 })).unwrap();
+        fds.iter().map(|fd| fd.revents().contains(PollFlags::IN)).collect::<Vec<_>>()
+    };
+    // What the host says by itself when its link comes up is out of the way.
+    for (tos, expected) in [(0, [false, true]), (0xE0, [true, false])] {
+        set_ip_tos(&source, tos).unwrap();
+        wait_for("silence", || {
+            port.refresh(now());
+            for ring in 0..2 {
+                while let Some(received) = port.take(ring, &mut umem) {
+                    umem.free(received.frame);
+                }
+            }
+            port.refill(&mut umem);
+            ready(&port, 0) == [false, false]
+        });
+        source.send_to(&[0; 64], (ip4(2), 9)).unwrap();
+        wait_for("the socket of its ring", || ready(&port, 5) == expected);
+    }
+    port.close(&mut umem);
+}
+
+#[test]
 fn four_rx_queues_all_receive() {
     let bench = Bench::with(4, None);
     let options = small();
+    assert_eq!(bench.switch.run_in(|| options.chunks_for("pa")).unwrap().unwrap(), options.chunks(4));
     let mut umem = umem(&options, 4, 2);
     let a = bench.open(&mut umem, "pa", &options).unwrap();
     let b = bench.open(&mut umem, "pb", &options).unwrap();

@@ -12,7 +12,7 @@ use crate::{
     umem::AccountId,
     xsk::{BulkPlan, BulkSocket, ExpressSocket},
 };
-use plimsoll_classify::MAX_QUEUES;
+use plimsoll_classify::{Count, MAX_QUEUES};
 use plimsoll_core::Nanos;
 use std::{
     cell::{Cell, RefCell},
@@ -79,6 +79,7 @@ pub(super) fn open(umem: &mut Umem, interface: &str, options: &PortOptions) -> R
         description,
         gone: Cell::new(false),
         lost_before_open,
+        counts_before_open: [0; Count::ALL.len()],
         netlink: RefCell::new(netlink),
         _promiscuous: None,
     };
@@ -91,12 +92,23 @@ pub(super) fn open(umem: &mut Umem, interface: &str, options: &PortOptions) -> R
     }
 }
 
+/// RX queues of an interface before it is a port.
+pub(crate) fn rx_queues(interface: &str) -> Result<u32, PortError> {
+    let place = Place::port(interface);
+    let link = Netlink::open().and_then(|mut netlink| netlink.link(interface));
+    queues(place, &link.map_err(|e| place.netlink(&e))?)
+}
+
 /// Lets frames in.
 fn connect(port: &mut Port, place: Place<'_>, options: &PortOptions) -> Result<(), PortError> {
     for (number, queue) in (0..).zip(&port.queues) {
         let place = Place { queue: Some(number), ..place };
         port.program.connect(place, number, false, queue.bulk_fd())?;
         port.program.connect(place, number, true, queue.express_fd())?;
+    }
+    let counts = port.program.counts();
+    for count in Count::ALL.into_iter().filter(|count| count.is_drop()) {
+        port.counts_before_open[count as usize] = counts[count as usize];
     }
     if options.promiscuous {
         let held = promiscuous::hold(port.description.index);

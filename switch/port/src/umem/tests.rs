@@ -5,8 +5,7 @@ use crate::ring::{Consumer, Heap, Layout, Producer};
 use plimsoll_classify::{Flags, Kind};
 
 fn umem(chunks: u32) -> Umem {
-    let options = UmemOptions { chunks, chunk_size: 2048 };
-    Umem::over(Area::heap(chunks as usize * 2048), options)
+    Umem::heap(UmemOptions { chunks, chunk_size: 2048 })
 }
 
 /// Writes a frame into a posted chunk as the kernel does, and gives the descriptor.

@@ -168,8 +168,10 @@ impl Forwarder {
                 }
             }
             let running = umem.tally([&a, &b]);
-            let (a, b) = (a.close(&mut umem), b.close(&mut umem));
-            Stopped { umem, a, b, running }
+            let stopped = (a.counters(), b.counters());
+            a.close(&mut umem);
+            b.close(&mut umem);
+            Stopped { umem, a: stopped.0, b: stopped.1, running }
         });
         Self { stop, thread: Some(thread) }
     }
