@@ -49,9 +49,7 @@ macro_rules! reasons {
                 self.0.iter().sum()
             }
 
-            /// Each with how often it happened, in the order of [`
-            #[doc = stringify!($name)]
-            /// ::ALL`].
+            /// Each with how often it happened, in the order of their numbers.
             pub fn iter(&self) -> impl Iterator<Item = ($name, u64)> + '_ {
                 $name::ALL.iter().map(|&reason| (reason, self.get(reason)))
             }

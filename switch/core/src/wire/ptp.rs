@@ -23,6 +23,7 @@ mod field {
     pub(super) const TYPE: usize = 0;
     pub(super) const VERSION: usize = 1;
     pub(super) const LENGTH: Range<usize> = 2..4;
+    pub(super) const DOMAIN: usize = 4;
     pub(super) const CORRECTION: Range<usize> = 8..16;
     pub(super) const TYPE_SPECIFIC: Range<usize> = 16..20;
     pub(super) const SOURCE_PORT: Range<usize> = 20..30;
@@ -32,6 +33,8 @@ mod field {
 /// What tells one PTP message from another (clause 7.3.7).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
 pub struct MessageId {
+    /// domainNumber: clocks of several domains may share an identity.
+    pub domain: u8,
     /// messageType: 0 Sync, 1 Delay_Req, 2 Pdelay_Req, 3 Pdelay_Resp, 8..D general messages.
     pub message_type: u8,
     /// sequenceId.
@@ -98,6 +101,7 @@ impl<'a> Header<'a> {
     #[inline]
     pub fn id(&self) -> MessageId {
         MessageId {
+            domain: self.0[field::DOMAIN],
             message_type: self.message_type(),
             sequence_id: u16::from_be_bytes(part(self.0, field::SEQUENCE)),
             source_port_identity: part(self.0, field::SOURCE_PORT),
@@ -216,6 +220,7 @@ pub(crate) mod tests {
     #[test]
     fn a_message_reads_its_fields() {
         let mut m = message(1);
+        m[4] = 9;
         m[8..16].copy_from_slice(&(-2i64 << 16).to_be_bytes());
         m[16..20].copy_from_slice(&0x4000_0007u32.to_be_bytes());
         let event = EventMessage::new_checked(&m).unwrap();
@@ -223,7 +228,10 @@ pub(crate) mod tests {
         assert_eq!(event.header().correction(), -131_072);
         assert_eq!(event.header().type_specific(), 0x4000_0007);
         let id = event.header().id();
-        assert_eq!((id.message_type, id.sequence_id, id.source_port_identity[9]), (1, 0x1234, 3));
+        assert_eq!(
+            (id.domain, id.message_type, id.sequence_id, id.source_port_identity[9]),
+            (9, 1, 0x1234, 3)
+        );
     }
 
     #[test]
