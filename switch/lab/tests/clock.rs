@@ -197,12 +197,39 @@ fn what_cannot_be_opened_is_told_in_one_line() {
     };
     let error = open("nosuch0").unwrap_err();
     assert!(error.contains("nosuch0") && !error.contains('\n'), "{error}");
-    let first = cable.one.run_in(|| Server::open(ServerConfig::new(ONE, Transport::UdpV4)).unwrap()).unwrap();
+    let occupied = cable.one.run_in(|| std::net::UdpSocket::bind("0.0.0.0:319").unwrap()).unwrap();
     let error = open(ONE).unwrap_err();
-    assert!(
-        error.starts_with("clock on one0: UDP socket: ") && error.contains("end other PTP daemons"),
-        "{error}"
-    );
-    drop(first);
+    assert!(error.starts_with("clock on one0: UDP socket: "), "{error}");
+    assert!(error.contains("end other PTP daemons"), "{error}");
+    drop(occupied);
     assert_eq!(open(ONE), Ok(()));
+}
+
+#[test]
+fn pairs_of_several_domains_share_their_hosts() {
+    for transport in Transport::ALL {
+        let cable = Cable::new();
+        let stop = AtomicBool::new(false);
+        let domains = [0u8, 1];
+        let recordings = thread::scope(|scope| {
+            let clients = domains.map(|domain| {
+                let config = ServerConfig { domain, ..ServerConfig::new(ONE, transport) };
+                let mut server = cable.one.run_in(|| Server::open(config).unwrap()).unwrap();
+                let config = ClientConfig { domain, ..ClientConfig::new(TWO, transport) };
+                let mut client = cable.two.run_in(|| Client::open(config).unwrap()).unwrap();
+                let stop = &stop;
+                scope.spawn(move || server.run(stop).unwrap());
+                scope.spawn(move || client.run(stop).unwrap())
+            });
+            thread::sleep(Duration::from_secs(1));
+            stop.store(true, Ordering::Relaxed);
+            clients.map(|client| client.join().unwrap())
+        });
+        for (domain, recording) in domains.into_iter().zip(recordings) {
+            assert_eq!(recording.domain, domain);
+            let samples = recording.samples(SCALE);
+            assert!(samples.len() >= 32, "{transport} {domain}: {:?}", recording.counters);
+            assert!(recording.counters.ignored > 0, "it heard the other domain");
+        }
+    }
 }

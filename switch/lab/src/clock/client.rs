@@ -136,7 +136,7 @@ impl Client {
         counters.unanswered_requests += self.asked.len() as u64;
         self.halves.clear();
         self.asked.clear();
-        Ok(std::mem::take(&mut self.recording))
+        Ok(Recording { domain: self.config.domain, ..std::mem::take(&mut self.recording) })
     }
 
     /// The identity that its messages carry.

@@ -101,6 +101,8 @@ pub struct ClockSample {
 /// All that a client saw, in the order of its completion.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Recording {
+    /// domainNumber of all of them.
+    pub domain: u8,
     /// The Syncs.
     pub syncs: Vec<SyncRecord>,
     /// The Delay_Reqs.
@@ -118,8 +120,9 @@ impl Recording {
     /// know by itself which of two messages is meant. A Sync that is flooded has one record for each port: `converted`
     /// must look at the port to the client.
     pub fn join(&mut self, mut converted: impl FnMut(&MessageId) -> Option<u64>) {
+        let domain = self.domain;
         let mut look_up = |message_type, sequence_id, source: PortIdentity| {
-            let id = MessageId { message_type, sequence_id, source_port_identity: source.0 };
+            let id = MessageId { domain, message_type, sequence_id, source_port_identity: source.0 };
             converted(&id).unwrap_or(0) as f64
         };
         for sync in &mut self.syncs {
@@ -243,6 +246,7 @@ mod tests {
     fn what_a_switch_or_the_server_converted_is_left_out_of_raw_only() {
         // 30 us of marks and 2 us of lateness, both in correctionField; 36 us on the way.
         let mut recording = Recording {
+            domain: 4,
             syncs: vec![SyncRecord { correction: 32_000 << 16, ..sync(1, 0, 36_000) }],
             delays: vec![DelayRecord {
                 correction: 10_000 << 16,
@@ -252,7 +256,8 @@ mod tests {
             counters: ClientCounters::default(),
         };
         recording.join(|id| {
-            let sync = MessageId { message_type: 0, sequence_id: 1, source_port_identity: [1; 10] };
+            let sync =
+                MessageId { domain: 4, message_type: 0, sequence_id: 1, source_port_identity: [1; 10] };
             (*id == sync).then_some(30_000)
         });
         let sample = recording.samples(SCALE_US)[0];
@@ -264,6 +269,7 @@ mod tests {
     #[test]
     fn a_delay_goes_with_the_newest_sync_received_before_it() {
         let recording = Recording {
+            domain: 0,
             // The second one waited long: it completed after the third.
             syncs: vec![sync(1, 0, 10), sync(3, 200, 10), sync(2, 100, 500)],
             delays: vec![delay(7, 5, 1), delay(8, 150, 1), delay(9, 210, 1), delay(10, 700, 1)],

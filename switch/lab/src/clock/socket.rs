@@ -257,6 +257,8 @@ fn open_udp(link: &Link, transport: Transport, port: u16) -> io::Result<OwnedFd>
         (AddressFamily::INET6, SocketAddr::from((Ipv6Addr::UNSPECIFIED, port)))
     };
     let socket = socket_with(family, SocketType::DGRAM, SocketFlags::CLOEXEC, Some(ipproto::UDP))?;
+    // Clocks of several domains may share an interface: a multicast goes to each of them.
+    sockopt::set_socket_reuseaddr(&socket, true)?;
     setsockopt(&socket, BindToDevice, &OsString::from(&link.name))?;
     if v4 {
         sockopt::set_ip_multicast_if_with_ifindex(&socket, &GROUP_V4, &Ipv4Addr::UNSPECIFIED, link.index)?;

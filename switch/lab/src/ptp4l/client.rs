@@ -26,6 +26,7 @@ const BUFFER: usize = 2048;
 pub struct Client {
     daemon: Daemon,
     monitor: UnixDatagram,
+    domain: u8,
 }
 
 /// What came of it.
@@ -63,7 +64,8 @@ impl Client {
         let monitor = UnixDatagram::bind(scratch.path().join(MONITOR)).map_err(fail)?;
         monitor.set_read_timeout(Some(NAP)).map_err(fail)?;
         let config = settings.client(interface, MONITOR);
-        Ok(Self { daemon: Daemon::start(namespace, interface, scratch, &config)?, monitor })
+        let daemon = Daemon::start(namespace, interface, scratch, &config)?;
+        Ok(Self { daemon, monitor, domain: settings.domain })
     }
 
     /// Listens until `stop` is set, then ends the daemon and hands over what it told. The daemon waits where the
@@ -73,6 +75,7 @@ impl Client {
     /// [`Ptp4lError::Ended`] where the daemon ended by itself, with its last words.
     pub fn run(mut self, stop: &AtomicBool) -> Result<Observation, Ptp4lError> {
         let mut seen = Observation::default();
+        seen.recording.domain = self.domain;
         while !stop.load(Ordering::Relaxed) {
             if !self.take(&mut seen)? {
                 self.daemon.check()?;
