@@ -49,6 +49,9 @@ pub struct MarkRecord {
 }
 
 /// A frame whose turn on the link is decided.
+///
+/// `start - arrived` is its wait. It equals `depth_ps` (rounded up) in the highest class and where no higher class came
+/// later; what overtook it afterwards is the difference.
 #[derive(Clone, Copy, Debug)]
 pub struct Departure {
     /// The port it leaves by.

@@ -64,6 +64,10 @@ impl Switch {
     /// Takes a frame that arrived at `port` at `stamp` (as XDP stamped it). The frame is the core's until it departs
     /// or is freed. Calls come in order of `stamp`; an earlier one is moved to the last arrival and counted.
     ///
+    /// A stamp may be earlier than the last [`Switch::advance`]. What that decided stays decided: with one class nothing
+    /// changes (starts, depths and marks are as if the frame had come in time), a higher class is overtaken by what has
+    /// started, and the queue limits no longer count it. A pipeline latency that covers the machine's delays avoids it.
+    ///
     /// Links run up to the arrival, so frames may depart here as well as in [`Switch::advance`]; those of one port
     /// depart in the order of their start. `info` must be of this frame; where its offsets are wrong, the frame is not
     /// marked.
