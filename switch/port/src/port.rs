@@ -3,6 +3,11 @@
 //! The order of its life is the order of the file: [`Port::open`], then every round [`Port::refresh`],
 //! [`Port::head`]/[`Port::take`], [`Port::transmit`], [`Port::kick`], [`Port::reap`], [`Port::refill`]; at last
 //! [`Port::close`]. The port owns its interface wholly: nothing reaches the host's own stack.
+//!
+//! What it needs of the kernel: Linux 5.18 (`bpf_xdp_load_bytes`; links for XDP came with 5.9), CAP_NET_ADMIN,
+//! CAP_NET_RAW and CAP_BPF, and CAP_IPC_LOCK or a limit of locked memory that holds the frame memory once for each RX
+//! queue. Partial checksums by TX metadata: Linux 6.11 or a stable kernel with `XDP_UMEM_TX_METADATA_LEN`; without it
+//! in software. Zero copy is coded to the kernel's interface and has not run on hardware yet.
 
 mod open;
 

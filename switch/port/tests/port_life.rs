@@ -5,7 +5,7 @@ mod common;
 
 use common::{Bench, round, small, umem, wait_for};
 use plimsoll_port::netlink::Netlink;
-use plimsoll_port::{Mode, Port, PortErrorKind, PortOptions};
+use plimsoll_port::{Kick, Mode, Port, PortErrorKind, PortOptions};
 use rustix::thread::{CapabilitySet, capabilities, set_capabilities};
 use std::{
     io::{BufRead, BufReader},
@@ -158,6 +158,35 @@ fn an_interface_that_vanishes_is_told_and_closes_whole_and_comes_back() {
     let tally = umem.tally([]);
     assert_eq!(tally.free + tally.withdrawn, tally.total);
     assert_eq!(tally.withdrawn, 0, "copy mode holds nothing back");
+}
+
+#[test]
+fn a_port_that_is_down_opens_and_works_once_it_is_up() {
+    let bench = Bench::new();
+    let options = small();
+    let mut umem = umem(&options, 1, 1);
+    let mut netlink = Netlink::open_in(&bench.switch).unwrap();
+    let link = netlink.link("pa").unwrap();
+    netlink.set_up(&link, false).unwrap();
+    let mut port = bench.open(&mut umem, "pa", &options).unwrap();
+    assert!(port.is_alive());
+    let send = |port: &mut Port, umem: &mut plimsoll_port::Umem| {
+        let frame = umem.insert(&[0xFF; 60]).unwrap();
+        port.transmit(umem, frame, &plimsoll_classify::Class::OTHER).unwrap();
+        let kick = port.kick();
+        port.reap(umem);
+        kick
+    };
+    assert_eq!(send(&mut port, &mut umem), Kick::Down);
+    assert_eq!((port.counters().tx_down, port.tx_outstanding()), (1, 0));
+    netlink.set_up(&link, true).unwrap();
+    let host = || Netlink::open_in(&bench.a).unwrap().link("eth0").unwrap();
+    wait_for("carrier", || host().is_running());
+    let before = host().counters.rx_packets;
+    assert_eq!(send(&mut port, &mut umem), Kick::Idle);
+    wait_for("the frame at the host", || host().counters.rx_packets > before);
+    port.close(&mut umem);
+    assert_eq!(umem.tally([]).free, u64::from(umem.chunks()));
 }
 
 #[test]
