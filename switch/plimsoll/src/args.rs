@@ -169,6 +169,9 @@ pub(crate) struct LabRun {
     /// As JSON, to standard output
     #[arg(long)]
     pub(crate) json: bool,
+    /// No progress on standard error
+    #[arg(long, short)]
+    pub(crate) quiet: bool,
     /// Write ground truth of every frame to this CSV file
     #[arg(long, value_name = "FILE")]
     pub(crate) record: Option<PathBuf>,
@@ -178,6 +181,9 @@ pub(crate) struct LabRun {
 pub(crate) struct LabUp {
     /// A built-in lab or a file
     pub(crate) lab: String,
+    /// Also start the lab's flows
+    #[arg(long)]
+    pub(crate) traffic: bool,
     /// Stay in the foreground
     #[arg(long)]
     pub(crate) foreground: bool,

@@ -1,6 +1,174 @@
-//! `plimsoll lab`.
-use crate::args::Lab;
-use std::process::ExitCode;
-pub(crate) fn lab(_args: &Lab) -> anyhow::Result<ExitCode> {
-    anyhow::bail!("not yet")
+//! `plimsoll lab`: networks of namespaces with real frames.
+
+use std::{
+    ffi::OsString,
+    process::ExitCode,
+    sync::{Arc, atomic::AtomicBool},
+    time::Duration,
+};
+
+use anyhow::Result;
+use plimsoll_core::Span;
+use plimsoll_lab::{
+    lab::{self, Lab as Running, Progress, RunOptions, Silent, StateFile, Stderr, Traffic},
+    results::Table,
+    topology::{BUILT_IN, Overrides, Topology},
+};
+use serde_json::json;
+
+use crate::{
+    Usage,
+    args::{Lab, LabRun, LabUp},
+    control::{Event, Server},
+    run::answer,
+};
+
+pub(crate) fn lab(command: &Lab) -> Result<ExitCode> {
+    match command {
+        Lab::Run(args) => run(args),
+        Lab::Up(args) if args.foreground => stay(args),
+        Lab::Up(args) => up(args),
+        Lab::Down { name } => {
+            lab::down(name)?;
+            println!("lab {name} has ended");
+            Ok(ExitCode::SUCCESS)
+        }
+        Lab::Exec { name, host, command } => {
+            let command: Vec<OsString> = command.iter().map(OsString::from).collect();
+            Err(lab::exec(name, host, &command).into())
+        }
+        Lab::List { json } => list(*json),
+        Lab::Cat { name } => cat(name),
+        Lab::Clean => {
+            let removed = lab::clean()?;
+            match removed.as_slice() {
+                [] => println!("nothing to clean"),
+                names => println!("removed what was left of {}", names.join(", ")),
+            }
+            Ok(ExitCode::SUCCESS)
+        }
+    }
+}
+
+fn load(lab: &str, overrides: &Overrides) -> Result<Topology> {
+    Topology::load(lab, overrides).map_err(|e| Usage(e.to_string()).into())
+}
+
+fn run(args: &LabRun) -> Result<ExitCode> {
+    let duration = args.duration.map(|span: Span| Duration::from_nanos(span.nanos()));
+    if duration.is_some_and(|d| d.is_zero()) {
+        return Err(Usage("--duration 0: nothing could be measured; write e.g. 20s".into()).into());
+    }
+    let overrides = Overrides {
+        duration,
+        seed: args.seed,
+        delta: args.delta,
+        thresholds: args.thresholds,
+        load: args.load,
+    };
+    let topology = load(&args.lab, &overrides)?;
+    let stop = Arc::new(AtomicBool::new(false));
+    for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
+        signal_hook::flag::register(signal, Arc::clone(&stop))?;
+    }
+    let (loud, silent) = (Stderr::new(), Silent);
+    let progress: &dyn Progress = if args.quiet { &silent } else { &loud };
+    let options = RunOptions { record: args.record.clone() };
+    let outcome = lab::run(topology, &options, progress, &stop)?;
+    if args.json {
+        println!("{}", serde_json::to_string_pretty(&outcome)?);
+    } else {
+        print!("{outcome}");
+    }
+    Ok(ExitCode::from(outcome.exit_code()))
+}
+
+/// Starts this program once more, in the background, to hold the lab.
+fn up(args: &LabUp) -> Result<ExitCode> {
+    let topology = load(&args.lab, &Overrides::default())?;
+    // The background process gets an absolute path: it is the same file wherever it looks from.
+    let lab = match std::fs::canonicalize(&args.lab) {
+        Ok(path) if !BUILT_IN.iter().any(|b| b.name == args.lab) => path.into_os_string(),
+        _ => OsString::from(&args.lab),
+    };
+    let mut arguments = vec!["lab".into(), "up".into(), "--foreground".into()];
+    arguments.extend(args.traffic.then(|| OsString::from("--traffic")));
+    arguments.push(lab);
+    let state = lab::up(&topology.name, &std::env::current_exe()?, &arguments)?;
+    let (name, nodes) = (&state.name, state.nodes.keys().cloned().collect::<Vec<_>>());
+    println!("lab {name} stands (pid {}): {}", state.pid, nodes.join(", "));
+    if let Some(host) = topology.hosts.first() {
+        println!("enter a host:  plimsoll lab exec {name} {} -- ip address", host.name);
+    }
+    println!("watch it:      plimsoll show ports --name {name}");
+    println!("end it:        plimsoll lab down {name}");
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Holds the lab until a signal.
+fn stay(args: &LabUp) -> Result<ExitCode> {
+    let topology = load(&args.lab, &Overrides::default())?;
+    let mut file = StateFile::claim(&topology.name)?;
+    let mut server = Server::start(&topology.name)?;
+    let running = Running::start(topology, None)?;
+    let traffic = if args.traffic { Some(Traffic::start(&running)?) } else { None };
+    file.publish(&running)?;
+    eprintln!("lab {} stands; SIGINT ends it", running.topology().name);
+    while server.wait(None, |request| answer(running.worker(), request))? != Event::Stop {}
+    if let Some(traffic) = traffic {
+        traffic.stop();
+    }
+    let last = running.stop()?;
+    drop(file);
+    if last.frames.is_whole() {
+        return Ok(ExitCode::SUCCESS);
+    }
+    eprintln!("plimsoll: frames are missing at the end: {:?}; please report this", last.frames);
+    Ok(ExitCode::FAILURE)
+}
+
+fn list(as_json: bool) -> Result<ExitCode> {
+    let running = lab::list()?;
+    if as_json {
+        let built_in: Vec<_> =
+            BUILT_IN.iter().map(|b| json!({ "name": b.name, "about": about(b.text) })).collect();
+        println!("{}", serde_json::to_string_pretty(&json!({ "built_in": built_in, "running": running }))?);
+        return Ok(ExitCode::SUCCESS);
+    }
+    let mut table = Table::new(&["built-in lab", "what it shows"]);
+    for lab in BUILT_IN {
+        table.row(vec![lab.name.into(), about(lab.text)]);
+    }
+    print!("{table}");
+    if !running.is_empty() {
+        let mut table = Table::new(&["\nlab", "state", "pid", "nodes"]);
+        for lab in running {
+            let (pid, nodes) = lab.state.map_or_else(Default::default, |s| {
+                (s.pid.to_string(), s.nodes.into_keys().collect::<Vec<_>>().join(", "))
+            });
+            let state = if lab.running { "runs" } else { "was killed (plimsoll lab clean)" };
+            table.row(vec![lab.name, state.into(), pid, nodes]);
+        }
+        print!("{table}");
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// The file's own description.
+fn about(text: &str) -> String {
+    let line = text.lines().find_map(|line| line.strip_prefix("description = "));
+    line.unwrap_or_default().trim_matches('"').to_owned()
+}
+
+fn cat(name: &str) -> Result<ExitCode> {
+    match BUILT_IN.iter().find(|lab| lab.name == name) {
+        Some(lab) => {
+            print!("{}", lab.text);
+            Ok(ExitCode::SUCCESS)
+        }
+        None => {
+            let names: Vec<_> = BUILT_IN.iter().map(|lab| lab.name).collect();
+            Err(Usage(format!("there is no built-in lab {name:?}; there are {}", names.join(", "))).into())
+        }
+    }
 }

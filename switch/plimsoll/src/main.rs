@@ -11,7 +11,6 @@ mod doctor;
 mod lab;
 mod run;
 mod show;
-mod table;
 
 use std::process::ExitCode;
 

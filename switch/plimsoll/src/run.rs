@@ -253,7 +253,8 @@ fn bring_back(worker: &Worker, file: &RunFile, name: &str) -> bool {
     true
 }
 
-fn answer(worker: &Worker, request: Request) -> Result<serde_json::Value> {
+/// What a client of the control socket is told.
+pub(crate) fn answer(worker: &Worker, request: Request) -> Result<serde_json::Value> {
     let value = match request {
         Request::Snapshot => serde_json::to_value(worker.snapshot()?),
         Request::Fdb => serde_json::to_value(worker.fdb()?),

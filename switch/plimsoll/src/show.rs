@@ -3,12 +3,12 @@
 use std::process::ExitCode;
 
 use anyhow::Result;
+use plimsoll_lab::results::Table;
 use serde_json::{Value, json};
 
 use crate::{
     args::{Show, What},
     control::{Request, ask},
-    table::Table,
 };
 
 pub(crate) fn show(args: &Show) -> Result<ExitCode> {
