@@ -1,0 +1,84 @@
+//! Frames at an even pace, from a host's packet socket: what a host's own traffic looks like to its port.
+
+use crate::{kernel::clock_ns, stage::Host};
+use anyhow::{Context, Result};
+use rustix::{
+    io::Errno,
+    net::{SendFlags, send},
+    thread::{ClockId, clock_nanosleep_absolute, set_current_timer_slack},
+    time::Timespec,
+};
+use std::{
+    num::NonZeroU64,
+    sync::atomic::{AtomicBool, Ordering},
+};
+
+/// Longest sleep before the stop flag is looked at again.
+const NAP_NS: u64 = 20_000_000;
+
+/// What a generator did.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Generated {
+    /// Frames that the kernel took.
+    pub(crate) sent: u64,
+    /// Frames that the port's ring had no room for: lost before the switch saw them.
+    pub(crate) refused: u64,
+}
+
+/// Sends what `next` gives, each frame at its instant (CLOCK_MONOTONIC, not decreasing) or, where the machine is late, as
+/// soon as it can, until `stop` is set or `next` has no more.
+pub(crate) fn generate(
+    host: &Host,
+    stop: &AtomicBool,
+    mut next: impl FnMut(&mut Vec<u8>) -> Option<u64> + Send,
+) -> Result<Generated> {
+    host.namespace.run_in(move || {
+        let socket = plimsoll_port::packet::open(host.index, None, None).context("packet socket")?;
+        // Without this every sleep is up to 50 us longer.
+        let _ = set_current_timer_slack(NonZeroU64::new(1));
+        let mut done = Generated::default();
+        let mut frame = Vec::new();
+        while let Some(at) = next(&mut frame) {
+            if !sleep_until(at, stop) {
+                break;
+            }
+            match send(&socket, &frame, SendFlags::empty()) {
+                Ok(_) => done.sent += 1,
+                Err(Errno::NOBUFS | Errno::AGAIN) => done.refused += 1,
+                Err(error) => return Err(error).context("send on a packet socket"),
+            }
+        }
+        Ok(done)
+    })?
+}
+
+/// The same frame `per_second` times a second.
+pub(crate) fn constant(host: &Host, stop: &AtomicBool, frame: &[u8], per_second: f64) -> Result<Generated> {
+    let start = clock_ns();
+    let mut number = 0_u64;
+    generate(host, stop, |to| {
+        if to.is_empty() {
+            to.extend(frame);
+        }
+        number += 1;
+        Some(start + (number as f64 * 1e9 / per_second) as u64)
+    })
+}
+
+/// Sleeps to the instant `at`; false where `stop` was set before.
+fn sleep_until(at: u64, stop: &AtomicBool) -> bool {
+    loop {
+        if stop.load(Ordering::Relaxed) {
+            return false;
+        }
+        let now = clock_ns();
+        if now >= at {
+            return true;
+        }
+        let wake = at.min(now + NAP_NS);
+        let request =
+            Timespec { tv_sec: (wake / 1_000_000_000) as i64, tv_nsec: (wake % 1_000_000_000) as i64 };
+        // An interrupted sleep is taken up again by the loop.
+        let _ = clock_nanosleep_absolute(ClockId::Monotonic, &request);
+    }
+}

@@ -1,0 +1,5 @@
+//! One command a file: each measures its figures and gives rows.
+
+pub(crate) mod core;
+pub(crate) mod rate;
+pub(crate) mod speed;

@@ -1,0 +1,74 @@
+//! Medians and percentiles of what was measured.
+
+/// The median; NaN of nothing.
+pub(crate) fn median(values: &[f64]) -> f64 {
+    let mut sorted = values.to_vec();
+    sorted.sort_by(f64::total_cmp);
+    match sorted.len() {
+        0 => f64::NAN,
+        n if n % 2 == 1 => sorted[n / 2],
+        n => (sorted[n / 2 - 1] + sorted[n / 2]) / 2.0,
+    }
+}
+
+/// The smallest value that `share` (0..=1) of all do not exceed (nearest rank); 0 of nothing.
+pub(crate) fn quantile(sorted: &[u64], share: f64) -> u64 {
+    let rank = (share * sorted.len() as f64).ceil() as usize;
+    sorted.get(rank.clamp(1, sorted.len().max(1)) - 1).copied().unwrap_or(0)
+}
+
+/// Percentiles as they are printed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
+pub(crate) struct Percentiles {
+    pub(crate) count: u64,
+    pub(crate) p50_ns: u64,
+    pub(crate) p90_ns: u64,
+    pub(crate) p99_ns: u64,
+    pub(crate) p999_ns: u64,
+    pub(crate) max_ns: u64,
+}
+
+impl Percentiles {
+    pub(crate) fn of(mut values: Vec<u64>) -> Self {
+        values.sort_unstable();
+        Self {
+            count: values.len() as u64,
+            p50_ns: quantile(&values, 0.5),
+            p90_ns: quantile(&values, 0.9),
+            p99_ns: quantile(&values, 0.99),
+            p999_ns: quantile(&values, 0.999),
+            max_ns: values.last().copied().unwrap_or(0),
+        }
+    }
+}
+
+impl std::fmt::Display for Percentiles {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let us = |ns: u64| ns as f64 / 1000.0;
+        write!(
+            f,
+            "p50 {:.2} p90 {:.2} p99 {:.2} p99.9 {:.1} max {:.0} us",
+            us(self.p50_ns),
+            us(self.p90_ns),
+            us(self.p99_ns),
+            us(self.p999_ns),
+            us(self.max_ns)
+        )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn medians_and_percentiles_of_known_values() {
+        assert_eq!(median(&[3.0, 1.0, 2.0]), 2.0);
+        assert_eq!(median(&[4.0, 1.0, 2.0, 3.0]), 2.5);
+        assert!(median(&[]).is_nan());
+        let values: Vec<u64> = (1..=100).collect();
+        assert_eq!([0.0, 0.5, 0.99, 1.0].map(|q| quantile(&values, q)), [1, 50, 99, 100]);
+        assert_eq!(quantile(&[], 0.5), 0);
+        assert_eq!(Percentiles::of(vec![7]).p99_ns, 7);
+    }
+}
