@@ -199,6 +199,7 @@ fn drops(snapshot: &Value) -> View {
                 add(&switch, &machine["name"], "machine", reason, frames);
             }
         }
+        add(&switch, &machine["name"], "machine", "lost_down", machine["lost_down"].as_u64().unwrap_or(0));
         for (reason, frames) in core["drops"].as_object().into_iter().flatten() {
             add(&switch, &machine["name"], "switch", reason, frames.as_u64().unwrap_or(0));
         }

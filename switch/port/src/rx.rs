@@ -214,11 +214,13 @@ impl Queue {
         }
     }
 
-    /// Where the chunks are. A chunk that moves meanwhile counts as the kernel's.
+    /// Where the chunks are.
     pub(crate) fn places(&self) -> RxPlaces {
+        let posted = u64::from(self.posted);
         let rx = u64::from(self.express.consumer.waiting()) + u64::from(self.bulk.consumer.waiting());
-        let fill = u64::from(self.fill.unconsumed());
-        RxPlaces { fill, rx, kernel: u64::from(self.posted).saturating_sub(rx + fill) }
+        // The kernel shows a chunk in the RX ring before it shows that it is no longer in the fill ring.
+        let fill = u64::from(self.fill.unconsumed()).min(posted.saturating_sub(rx));
+        RxPlaces { fill, rx, kernel: posted.saturating_sub(rx + fill) }
     }
 
     /// Adds what the kernel counted at both sockets.

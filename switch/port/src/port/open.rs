@@ -55,7 +55,7 @@ pub(super) fn open(umem: &mut Umem, interface: &str, options: &PortOptions) -> R
         queue.refill(account, umem);
     }
     for line in &fallbacks {
-        tracing::warn!(port = interface, "{line}");
+        tracing::info!(port = interface, "{line}");
     }
     let description = PortDescription {
         interface: interface.to_owned(),

@@ -60,7 +60,12 @@ pub(super) struct Running {
     correct_lateness: bool,
     merge: Merge,
     last_round: Nanos,
+    /// Ports with frames on the TX ring that the kernel has not taken yet.
     pending: Vec<bool>,
+    /// Ports whose interface is there, but down.
+    down: Vec<bool>,
+    /// Frames that were due while their port was down or absent, by port.
+    pub(super) lost_down: Vec<u64>,
 }
 
 /// Nanoseconds up to ten seconds with three digits: fixed memory, no allocation while recording.
@@ -87,6 +92,8 @@ impl Running {
             merge: Merge::default(),
             last_round: Nanos(0),
             pending: vec![false; count],
+            down: vec![false; count],
+            lost_down: vec![0; count],
             ports: node.ports,
         })
     }
@@ -160,47 +167,85 @@ impl Running {
     fn release_due(&mut self, umem: &mut Umem, mut now: Nanos, clock: &impl Fn() -> Nanos) -> bool {
         let mut busy = false;
         for number in 0..self.ports.len() {
-            while self.releases.due(number).is_some_and(|due| due <= now) {
-                let Some(departure) = self.releases.line(number).front().copied() else { break };
-                let Some(port) = &mut self.ports[number] else {
-                    self.releases.line(number).pop();
-                    umem.free(departure.frame);
-                    continue;
-                };
-                if !port.has_room() {
-                    break;
-                }
-                let due = self.releases.due(number).unwrap_or(now);
-                self.releases.line(number).pop();
-                let released = if departure.info.kind.is_sync() { clock() } else { now };
-                let late = released.since(due);
-                let lateness_ns = (late + departure.arrived.since(departure.stamp)) as i64;
-                self.release_late[number].saturating_record(late);
-                self.late_arrival[number].saturating_record(departure.arrived.since(departure.stamp));
-                self.record(umem, &departure, released, lateness_ns);
-                if self.correct_lateness && departure.info.kind.is_sync() {
-                    // A message without a field to correct (NTP) says so; it leaves as it is.
-                    let _ = lateness::correct(umem.bytes_mut(departure.frame), &departure.info, lateness_ns);
-                }
-                if let Some(port) = &mut self.ports[number] {
-                    // Room was seen above, and only this thread fills the ring.
-                    if port.transmit(umem, departure.frame, &departure.info).is_err() {
-                        umem.free(departure.frame);
-                    }
-                }
-                self.pending[number] = true;
+            while let Some(due) = self.releases.due(number)
+                && due <= now
+                && self.ports[number].as_ref().is_none_or(Port::has_room)
+                && let Some(departure) = self.releases.line(number).pop()
+            {
+                self.release(number, &departure, due, now, umem, clock);
                 busy = true;
             }
-            if self.pending[number]
-                && let Some(port) = &mut self.ports[number]
-            {
-                self.pending[number] = port.kick() == Kick::Pending;
-                port.reap(umem);
-                self.releases.line(number).outstanding_bytes = port.tx_outstanding_bytes();
+            if self.pending[number] {
+                self.kick(number, umem);
                 now = clock();
             }
         }
         busy
+    }
+
+    /// Puts one frame on its port's TX ring, with what it was late by.
+    #[inline]
+    fn release(
+        &mut self,
+        number: usize,
+        departure: &Departure,
+        due: Nanos,
+        now: Nanos,
+        umem: &mut Umem,
+        clock: &impl Fn() -> Nanos,
+    ) {
+        let sync = departure.info.kind.is_sync();
+        let released = if sync { clock() } else { now };
+        let late = released.since(due);
+        let late_arrival = departure.arrived.since(departure.stamp);
+        let lateness_ns = (late + late_arrival) as i64;
+        self.release_late[number].saturating_record(late);
+        self.late_arrival[number].saturating_record(late_arrival);
+        self.record(umem, departure, released, lateness_ns);
+        if self.correct_lateness && sync {
+            // A message without a field to correct (NTP) says so; it leaves as it is.
+            let _ = lateness::correct(umem.bytes_mut(departure.frame), &departure.info, lateness_ns);
+        }
+        let sent = match &mut self.ports[number] {
+            Some(port) if !self.down[number] => port.transmit(umem, departure.frame, &departure.info).is_ok(),
+            _ => false,
+        };
+        if sent {
+            self.pending[number] = true;
+        } else {
+            self.lost_down[number] += 1;
+            umem.free(departure.frame);
+        }
+    }
+
+    /// Makes the kernel send what is on the port's TX ring.
+    fn kick(&mut self, number: usize, umem: &mut Umem) {
+        let Some(port) = &mut self.ports[number] else { return };
+        let kicked = port.kick();
+        port.reap(umem);
+        self.releases.line(number).outstanding_bytes = port.tx_outstanding_bytes();
+        self.pending[number] = kicked == Kick::Pending;
+        if kicked == Kick::Down && !self.down[number] {
+            tracing::warn!(
+                port = port.describe().interface,
+                "the interface is down; what is for it is dropped"
+            );
+            self.down[number] = true;
+            self.core.set_up(PortId(number as u16), false, umem, &mut self.releases);
+        }
+    }
+
+    /// Looks whether interfaces have gone, or are up again. Now and then, not each round.
+    pub(super) fn mind_interfaces(&mut self, umem: &mut Umem) {
+        for number in 0..self.ports.len() {
+            let Some(port) = &mut self.ports[number] else { continue };
+            if !port.is_alive() {
+                self.detach(number, umem);
+            } else if self.down[number] && port.kick() != Kick::Down {
+                self.down[number] = false;
+                self.core.set_up(PortId(number as u16), true, umem, &mut self.releases);
+            }
+        }
     }
 
     fn record(&mut self, umem: &Umem, departure: &Departure, released: Nanos, lateness_ns: i64) {
@@ -228,6 +273,7 @@ impl Running {
     pub(super) fn attach(&mut self, number: usize, port: Port, umem: &mut Umem) {
         self.detach(number, umem);
         self.ports[number] = Some(port);
+        self.down[number] = false;
         self.core.set_up(PortId(number as u16), true, umem, &mut self.releases);
     }
 
@@ -235,6 +281,7 @@ impl Running {
     pub(super) fn detach(&mut self, number: usize, umem: &mut Umem) {
         self.core.set_up(PortId(number as u16), false, umem, &mut self.releases);
         while let Some(departure) = self.releases.line(number).pop() {
+            self.lost_down[number] += 1;
             umem.free(departure.frame);
         }
         if let Some(port) = self.ports[number].take() {

@@ -84,12 +84,7 @@ impl Line {
         ideal + latency
     }
 
-    /// The frame to be released next.
-    pub(super) fn front(&self) -> Option<&Departure> {
-        self.queue.front()
-    }
-
-    /// Takes it out.
+    /// Takes out the frame to be released next.
     pub(super) fn pop(&mut self) -> Option<Departure> {
         let head = self.queue.pop_front()?;
         self.bytes -= u64::from(head.len);

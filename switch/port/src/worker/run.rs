@@ -92,7 +92,9 @@ impl Loop {
             let now = clock();
             if now.since(last_liveness) > LIVENESS_NS {
                 last_liveness = now;
-                self.drop_absent();
+                for node in &mut self.nodes {
+                    node.mind_interfaces(&mut self.umem);
+                }
             }
             if busy {
                 last_busy = now;
@@ -137,17 +139,6 @@ impl Loop {
     fn close(&mut self) {
         for node in &mut self.nodes {
             node.stop(&mut self.umem);
-        }
-    }
-
-    /// Closes the ports whose interface is gone; the others go on.
-    fn drop_absent(&mut self) {
-        for node in &mut self.nodes {
-            for number in 0..node.ports.len() {
-                if node.ports[number].as_ref().is_some_and(|port| !port.is_alive()) {
-                    node.detach(number, &mut self.umem);
-                }
-            }
         }
     }
 

@@ -52,6 +52,8 @@ pub struct PortSnapshot {
     pub description: Option<PortDescription>,
     /// What it counted; `None` while the interface is absent.
     pub counters: Option<PortCounters>,
+    /// Frames that were due while the interface was down or absent: lost.
+    pub lost_down: u64,
     /// How late frames were released.
     pub release_late: Lateness,
     /// How much later than stamped frames were taken as arrived (inversions).
@@ -123,6 +125,7 @@ impl NodeSnapshot {
                     trust: port.trust,
                     description: open.map(|p| p.describe().clone()),
                     counters: open.map(crate::Port::counters),
+                    lost_down: node.lost_down[number],
                     release_late: Lateness::of(&node.release_late[number]),
                     late_arrival: Lateness::of(&node.late_arrival[number]),
                 }
