@@ -53,10 +53,11 @@ pub(crate) fn read(window: Window<'_>, len: u32, class: &mut Class) -> Option<Up
             }
             _ => break,
         }
-        if walked == MAX_EXTENSIONS || at + 8 > seen {
+        if walked == MAX_EXTENSIONS {
             class.flags = class.flags.with(Flags::TRUNCATED);
             return None;
         }
+        // Where not even this octet is there, no size fits.
         let units = u32::from(window.octet(at + 1));
         let size = if protocol == AUTHENTICATION {
             authenticated = true;

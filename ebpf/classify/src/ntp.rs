@@ -1,7 +1,7 @@
 //! NTP messages by mode (RFC 5905 section 7.3; modes 6 and 7: RFC 9327).
 
 use crate::window::Window;
-use crate::{Class, Flags, Kind, WINDOW};
+use crate::{Class, Flags, Kind};
 
 pub(crate) const PORT: u16 = 123;
 
@@ -16,7 +16,7 @@ const PRIVATE_RESPONSE: u8 = 0x80;
 /// The message from `at` to `end`. Version 0 and mode 0 are no NTP: what a scanner sends.
 #[inline(always)]
 pub(crate) fn read(window: Window<'_>, at: u32, end: u32, class: &mut Class) {
-    if at + PRIVATE_HEADER > end || at + 2 > WINDOW as u32 {
+    if at + PRIVATE_HEADER > end {
         class.flags = class.flags.with(Flags::TRUNCATED);
         return;
     }

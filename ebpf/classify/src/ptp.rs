@@ -1,7 +1,7 @@
 //! PTP messages by version and messageType (IEEE 1588-2019 clause 13.3, annexes C, D and E).
 
 use crate::window::Window;
-use crate::{Class, Flags, Kind, WINDOW};
+use crate::{Class, Flags, Kind};
 
 /// UDP port of event messages.
 pub(crate) const EVENT_PORT: u16 = 319;
@@ -41,10 +41,10 @@ pub(crate) fn over_udp(window: Window<'_>, at: u32, end: u32, port: u16, class: 
     };
 }
 
-/// Whether the header ends inside the message and the octets that decide are in the window.
+/// Whether the header ends inside the message.
 #[inline(always)]
 fn fits(at: u32, end: u32, class: &mut Class) -> bool {
-    if at + HEADER > end || at + 2 > WINDOW as u32 {
+    if at + HEADER > end {
         class.flags = class.flags.with(Flags::TRUNCATED);
         return false;
     }

@@ -49,6 +49,8 @@ pub(crate) fn read(window: Window<'_>, len: u32, upper: Upper, class: &mut Class
         }
         return;
     }
+    // In the window are the first two octets of the payload too, which decide: 14 octets of Ethernet, then nothing but
+    // multiples of four, so that a UDP header in the window ends at 126 at most.
     let payload = at + UDP_HEADER;
     let udp_length = u32::from(window.be16(at + UDP_LENGTH));
     class.flags = class.flags.with(Flags::UDP);
@@ -87,4 +89,21 @@ fn pseudo_header(addresses: u32, protocol: u8, length: u32) -> u16 {
 #[inline(always)]
 fn min(a: u32, b: u32) -> u32 {
     if a < b { a } else { b }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::pseudo_header;
+
+    #[test]
+    fn the_fold_carries_twice() {
+        let addresses = 0x1_FFFF - u32::from(17u16.to_be()) - u32::from(8u16.to_be());
+        assert_eq!(pseudo_header(addresses, 17, 8), 1);
+    }
+
+    #[test]
+    fn a_length_over_64_k_counts_in_both_halves() {
+        // 6 + 0x0003 + 0x0005: RFC 8200 section 8.1 has 32 bits of length, Linux fills them (BIG TCP).
+        assert_eq!(pseudo_header(0, 6, 0x0003_0005), 14u16.to_be());
+    }
 }

@@ -209,6 +209,11 @@ fn extensions() -> Vec<Row> {
             class(PtpEvent, 0, &[TAG, V6, UDP], [22, 118, 126], IPV6, 0),
         ),
     ];
+    rows.push(row(
+        "destination options end the frame (no next header)",
+        ether(&[], IPV6, &ipv6(0, &[extension(DESTINATION, 1)], 59, &[])),
+        class(Other, 0, &[V6], [14, 0, 0], IPV6, 0),
+    ));
     let mut too_long = with(&[extension(DESTINATION, 1)]);
     too_long[55] = 20; // 168 octets, in a frame of 114
     rows.push(row("a header longer than the frame", too_long, cut));
