@@ -1,7 +1,7 @@
 //! One measurement: build, start flows and clocks, let them settle, measure, gather, take down.
 
 use super::tally::{Tally, Window};
-use super::{Lab, LabError, Progress, Traffic};
+use super::{Lab, LabError, Progress, StateFile, Traffic};
 use crate::clock::{Client, ClientConfig, MarkScale, Recording, Server, ServerConfig};
 use crate::ptp4l;
 use crate::record::{Collector, CsvFile, Sink};
@@ -31,6 +31,8 @@ const SEQUENCE: u64 = 1 << 16;
 pub struct RunOptions {
     /// Where ground truth of every frame goes, as CSV.
     pub record: Option<PathBuf>,
+    /// Whether the lab is listed while it runs, so that its hosts can be entered; its name must then be free.
+    pub publish: bool,
 }
 
 /// Builds the lab, measures, and takes everything down. `stop` ends it early: what was measured until then is in the
@@ -75,12 +77,20 @@ fn measure(
         let remedy = "name a file in a folder that may be written";
         sinks.push(Box::new(csv.map_err(|problem| LabError::state("record", problem, remedy))?));
     }
+    let mut listed = options.publish.then(|| StateFile::claim(&topology.name)).transpose()?;
     let records = Records::new(RECORDS, RecordWhat::All);
     let lab = Lab::start(topology, Some(records.clone()))?;
+    if let Some(file) = &mut listed {
+        file.publish(&lab)?;
+    }
     let collector = Collector::start(records, sinks);
     let mut outcome = Outcome::of(&lab);
     let gathered = observe(&lab, &window, &mut outcome, progress, stop);
     let snapshot = lab.worker().snapshot();
+    match lab.host_drops() {
+        Ok(drops) => outcome.hosts = drops,
+        Err(e) => outcome.failed.push(e.to_string()),
+    }
     let topology = lab.topology().clone();
     let last = lab.stop();
     outcome.failed.extend(collector.finish());
@@ -138,7 +148,7 @@ fn observe(
             "a flow or a clock ended by itself".to_owned()
         });
     }
-    let (flows, failed) = traffic.stop();
+    let (flows, failed) = traffic.stop(lab);
     outcome.take_flows(flows, failed);
     let seen = clocks.into_iter().map(|pair| pair.stop(real_from, real_until)).collect();
     Ok(seen)

@@ -21,10 +21,14 @@ pub use progress::{Progress, Silent, Stderr};
 pub use state::{Listed, State, StateFile, clean, list};
 pub use traffic::Traffic;
 
+use crate::results::HostOutcome;
 use crate::topology::{Node as Place, Topology};
 use build::Namespaces;
 use plimsoll_port::namespace::Namespace;
+use plimsoll_port::netlink::Netlink;
 use plimsoll_port::worker::{Records, Snapshot, Worker, WorkerConfig};
+use std::thread;
+use std::time::{Duration, Instant};
 
 /// A network that stands and switches.
 #[derive(Debug)]
@@ -85,6 +89,33 @@ impl Lab {
         let bridges = t.bridges.iter().map(String::as_str);
         let ns = &self.namespaces;
         hosts.zip(&ns.hosts).chain(switches.zip(&ns.switches)).chain(bridges.zip(&ns.bridges))
+    }
+
+    /// What the hosts' own stacks dropped.
+    fn host_drops(&self) -> Result<Vec<HostOutcome>, LabError> {
+        let hosts = self.topology.hosts.iter().zip(&self.namespaces.hosts);
+        hosts
+            .map(|(host, namespace)| {
+                let counters = Netlink::open_in(namespace)
+                    .and_then(|mut netlink| netlink.link("net0"))
+                    .map_err(LabError::netlink(&host.name))?
+                    .counters;
+                Ok(HostOutcome {
+                    name: host.name.clone(),
+                    rx_dropped: counters.rx_dropped,
+                    tx_dropped: counters.tx_dropped,
+                })
+            })
+            .collect()
+    }
+
+    /// Waits until no frame is in a switch, for `most` at longest.
+    fn drain(&self, most: Duration) {
+        let since = Instant::now();
+        while since.elapsed() < most && self.worker.snapshot().is_ok_and(|s| s.frames.held + s.frames.rx > 0)
+        {
+            thread::sleep(Duration::from_millis(2));
+        }
     }
 
     fn host(&self, index: usize) -> &Namespace {

@@ -5,6 +5,10 @@ use crate::traffic::{FlowReport, Sink, SinkReport, Source, SourceReport, Traffic
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+/// How long frames may take to leave the switches once the sources are silent.
+const DRAIN: Duration = Duration::from_secs(2);
 
 /// Flows that run.
 #[derive(Debug)]
@@ -66,13 +70,14 @@ impl Traffic {
     }
 
     /// Stops the sources, lets the sinks take what is on its way, and reports. What went wrong is in the second list.
-    pub fn stop(mut self) -> (Vec<FlowReport>, Vec<String>) {
+    pub fn stop(mut self, lab: &Lab) -> (Vec<FlowReport>, Vec<String>) {
         let flows = std::mem::take(&mut self.flows);
         self.stop_sources.store(true, Ordering::Relaxed);
         let mut halves = Vec::new();
         for flow in flows {
             halves.push((flow.name, ended(flow.source), flow.sink));
         }
+        lab.drain(DRAIN);
         self.stop_sinks.store(true, Ordering::Relaxed);
         let (mut reports, mut failed) = (Vec::new(), Vec::new());
         for (name, source, sink) in halves {

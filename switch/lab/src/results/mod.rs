@@ -29,6 +29,17 @@ pub struct Marking {
     pub counter_max: u32,
 }
 
+/// What a host's own stack dropped at its interface, since the lab stands.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct HostOutcome {
+    /// Its name.
+    pub name: String,
+    /// On receiving: its backlog was full, or no protocol wanted the frame (PTP over Ethernet where no clock listens).
+    pub rx_dropped: u64,
+    /// On sending: the switch's end of the link was full.
+    pub tx_dropped: u64,
+}
+
 /// The whole result.
 #[derive(Clone, Debug, Serialize)]
 pub struct Outcome {
@@ -46,6 +57,8 @@ pub struct Outcome {
     pub flows: Vec<FlowReport>,
     /// The switches' ports, during the measurement.
     pub ports: Vec<PortOutcome>,
+    /// The hosts' own drops.
+    pub hosts: Vec<HostOutcome>,
     /// Who ran where.
     pub pinning: Pinning,
     /// Whether every frame buffer was accounted for at the end.
@@ -69,6 +82,13 @@ impl Outcome {
                 lab.pinning().worker_cpu
             ));
         }
+        let others = crate::lab::list().unwrap_or_default();
+        for other in others.iter().filter(|other| other.running && other.name != topology.name) {
+            warnings.push(format!(
+                "lab {} runs on this machine too, and takes CPU: `plimsoll lab down {}`",
+                other.name, other.name
+            ));
+        }
         Self {
             lab: topology.name.clone(),
             duration_s: 0.0,
@@ -81,6 +101,7 @@ impl Outcome {
             clocks: Vec::new(),
             flows: Vec::new(),
             ports: Vec::new(),
+            hosts: Vec::new(),
             pinning: lab.pinning().clone(),
             frames_conserved: false,
             degraded: false,

@@ -48,9 +48,9 @@ pub struct PortOutcome {
     pub late_arrival: Lateness,
     /// How the port received: `native`, `generic`.
     pub mode: String,
-    /// Frames that came in here and were lost before the switch had them, by reason, since the lab stands. What hosts
-    /// sent faster than their own end takes is among them.
-    pub receive_losses: BTreeMap<&'static str, u64>,
+    /// Frames lost at the interface, around the switch, by reason, since the lab stands. `before_xdp` is what the
+    /// neighbour sent faster than its end of the link takes.
+    pub losses: BTreeMap<&'static str, u64>,
 }
 
 impl PortOutcome {
@@ -69,7 +69,7 @@ impl PortOutcome {
             release_late: Lateness { within_1us: 1.0, ..Lateness::default() },
             late_arrival: Lateness { within_1us: 1.0, ..Lateness::default() },
             mode: String::new(),
-            receive_losses: BTreeMap::new(),
+            losses: BTreeMap::new(),
         };
         if let Some(tally) = tally {
             let depth = |q| tally.depth.value_at_quantile(q);
@@ -106,7 +106,7 @@ impl Outcome {
                     Some(seen) if seen.description.is_some() => {
                         port.mode =
                             seen.description.as_ref().map(|d| d.mode.name().to_owned()).unwrap_or_default();
-                        port.receive_losses = seen.counters.as_ref().map(losses).unwrap_or_default();
+                        port.losses = seen.counters.as_ref().map(losses).unwrap_or_default();
                     }
                     _ => self.failed.push(format!(
                         "switch {}, port {}: its interface is gone; see `dmesg`",
@@ -127,7 +127,7 @@ impl Outcome {
     }
 }
 
-/// What was lost on the way in, where anything was.
+/// What was lost beside the switch, where anything was.
 fn losses(c: &PortCounters) -> BTreeMap<&'static str, u64> {
     [
         ("before_xdp", c.before_xdp.unwrap_or(0)),

@@ -26,15 +26,23 @@ impl fmt::Display for Outcome {
         }
         if !self.ports.is_empty() {
             writeln!(f, "{}", self.port_table())?;
-            for port in self.ports.iter().filter(|port| !port.receive_losses.is_empty()) {
-                let losses: Vec<_> =
-                    port.receive_losses.iter().map(|(why, n)| format!("{why} {n}")).collect();
+            for port in self.ports.iter().filter(|port| !port.losses.is_empty()) {
+                let losses: Vec<_> = port.losses.iter().map(|(why, n)| format!("{why} {n}")).collect();
                 writeln!(
                     f,
-                    "switch {}, port {}: lost on the way in: {}",
+                    "switch {}, port {}: lost at the interface: {}",
                     port.switch,
                     port.port,
                     losses.join(", ")
+                )?;
+            }
+        }
+        if self.flows.iter().any(|flow| flow.lost_frames > flow.lost_in_sink) {
+            for host in self.hosts.iter().filter(|host| host.rx_dropped + host.tx_dropped > 0) {
+                writeln!(
+                    f,
+                    "host {}: its own stack dropped {} frames on receiving, {} on sending",
+                    host.name, host.rx_dropped, host.tx_dropped
                 )?;
             }
         }
@@ -43,42 +51,51 @@ impl fmt::Display for Outcome {
 }
 
 impl Outcome {
+    /// A line a statistic, so that the three figures stand side by side.
     fn clock_table(&self) -> Table {
         let mut table = Table::new(&[
             "clock",
             "daemon",
             "over",
-            "raw rms",
+            "error",
+            "raw",
             "compensated",
             "improvement",
-            "raw median",
-            "compensated",
-            "raw best 99 %",
-            "compensated",
             "exchanges",
             "saturated",
         ]);
         for clock in &self.clocks {
             let r = &clock.report;
-            let with =
-                |ns: f64| if clock.compensation == Compensation::None { "-".to_owned() } else { time(ns) };
-            table.row(vec![
-                r.name.clone(),
-                r.daemon.clone(),
-                r.transport.to_string(),
-                time(r.raw_rms_ns),
-                with(r.compensated_rms_ns),
-                match clock.compensation {
-                    Compensation::None => "-".to_owned(),
-                    Compensation::Clock | Compensation::Edge => format!("{:.1} %", r.improvement * 100.0),
-                },
-                time(r.raw.abs_median_ns),
-                with(r.compensated.abs_median_ns),
-                time(r.raw.best_99_rms_ns),
-                with(r.compensated.best_99_rms_ns),
-                r.samples.to_string(),
-                r.saturated.to_string(),
-            ]);
+            let statistics = [
+                ("rms", r.raw.rms_ns, r.compensated.rms_ns),
+                ("rms of best 99 %", r.raw.best_99_rms_ns, r.compensated.best_99_rms_ns),
+                ("median", r.raw.abs_median_ns, r.compensated.abs_median_ns),
+            ];
+            for (number, (error, raw, compensated)) in statistics.into_iter().enumerate() {
+                let once = |text: String| if number == 0 { text } else { String::new() };
+                let (compensated, improvement) = match clock.compensation {
+                    Compensation::None => ("-".to_owned(), "-".to_owned()),
+                    Compensation::Clock | Compensation::Edge => (
+                        time(compensated),
+                        if raw > 0.0 {
+                            format!("{:.1} %", (1.0 - compensated / raw) * 100.0)
+                        } else {
+                            "-".into()
+                        },
+                    ),
+                };
+                table.row(vec![
+                    once(r.name.clone()),
+                    once(r.daemon.clone()),
+                    once(r.transport.to_string()),
+                    error.to_owned(),
+                    time(raw),
+                    compensated,
+                    improvement,
+                    once(r.samples.to_string()),
+                    once(r.saturated.to_string()),
+                ]);
+            }
         }
         table
     }
@@ -111,7 +128,6 @@ impl Outcome {
 
     fn port_table(&self) -> Table {
         let mut table = Table::new(&[
-            "switch",
             "port",
             "rate",
             "measured",
@@ -121,20 +137,17 @@ impl Outcome {
             "max",
             "dropped",
             "marked",
-            "released within 1 us",
-            "p99",
-            "arrived late p99",
+            "released in 1 us",
+            "late p99",
+            "inversions",
         ]);
         for port in &self.ports {
-            let of_rate = |bps: f64| {
-                port.rate_bps.map_or("-".to_owned(), |r| format!("{:.1} %", bps / r as f64 * 100.0))
-            };
+            let used = |rate: u64| format!("{:.1} %", port.sent_bps / rate as f64 * 100.0);
             table.row(vec![
-                port.switch.clone(),
-                port.port.clone(),
+                format!("{} to {}", port.switch, port.port),
                 port.rate_bps.map_or("none".to_owned(), |r| plimsoll_core::Rate(r).to_string()),
                 port.measured_bps.map_or("-".to_owned(), rate),
-                of_rate(port.sent_bps),
+                port.rate_bps.map_or("-".to_owned(), used),
                 octets(port.depth_bytes.p50),
                 octets(port.depth_bytes.p99),
                 octets(port.depth_bytes.max),
@@ -142,7 +155,7 @@ impl Outcome {
                 marked(port),
                 format!("{:.1} %", port.release_late.within_1us * 100.0),
                 time(port.release_late.p99_ns as f64),
-                time(port.late_arrival.p99_ns as f64),
+                port.late_arrival.count.to_string(),
             ]);
         }
         table

@@ -5,6 +5,7 @@ use super::file::{Clock, File};
 use super::network::{Network, Node};
 use super::ports::SwitchPlan;
 use crate::clock::Transport;
+use plimsoll_core::config::wire_octets;
 use serde::{Deserialize, Serialize};
 use std::collections::HashSet;
 use std::fmt;
@@ -193,6 +194,30 @@ pub(super) fn plan(
     Ok(clocks)
 }
 
+/// Nanoseconds by which a message takes longer to the client than to the server on idle links, as their rates and
+/// delays say: what no clock can see, and half of which is its error.
+pub(super) fn asymmetry_ns(network: &Network, switches: &[SwitchPlan], clock: &ClockPlan) -> f64 {
+    // 44 octets of PTP over Ethernet or UDP.
+    let frame = wire_octets(match clock.transport {
+        Transport::L2 => 14 + 44,
+        Transport::UdpV4 => 14 + 20 + 8 + 44,
+        Transport::UdpV6 => 14 + 40 + 8 + 44,
+    });
+    let takes = |from, to| -> f64 {
+        let way = network.way(Node::Host(from), Node::Host(to)).unwrap_or_default();
+        way.windows(2)
+            .filter_map(|hop| {
+                let Node::Switch(switch) = hop[0] else { return None };
+                let port = switches[switch].peers.iter().position(|peer| *peer == hop[1])?;
+                let port = &switches[switch].config.ports[port];
+                let serial = port.rate.map_or(0.0, |rate| f64::from(frame) * 8e9 / rate.0 as f64);
+                Some(serial + port.delay.0 as f64)
+            })
+            .sum()
+    };
+    takes(clock.server, clock.client) - takes(clock.client, clock.server)
+}
+
 /// The most that the marks of the shorter direction can say.
 fn saturated_at(network: &Network, switches: &[SwitchPlan], server: usize, client: usize) -> u32 {
     let sum = |from, to| {
@@ -227,7 +252,8 @@ fn interval(source: &Source<'_>, clock: &Clock) -> Result<u64, TopologyError> {
         _ => 1_000_000_000_u64.is_multiple_of(ns) && (1_000_000_000 / ns).is_power_of_two(),
     };
     if clock.daemon == Daemon::Ptp4l && (!power_of_two || ns < PTP4L_MIN_NS) {
-        let remedy = "write a power of two of a second from \"7.8125ms\" (1/128 s) on, as \"15.625ms\" or \"125ms\"";
+        let remedy =
+            "write a power of two of a second from \"7.8125ms\" (1/128 s) on, as \"15.625ms\" or \"125ms\"";
         return fail(format!("is {}, which ptp4l cannot be told", written.get_ref()), remedy);
     }
     Ok(ns)

@@ -38,6 +38,8 @@ pub const LAB_LATENCY_NS: u64 = 100_000;
 const DURATION: Duration = Duration::from_secs(20);
 /// How long traffic and clocks run before the measurement where the file does not say.
 const WARMUP: Duration = Duration::from_secs(2);
+/// Difference of a clock's two ways from which on a warning is due.
+const ASYMMETRY_NS: f64 = 100.0;
 /// Thresholds of a hop where the file gives none.
 const THRESHOLDS: u32 = 32;
 
@@ -143,6 +145,18 @@ impl Topology {
         let clocks = clocks::plan(&source, &raw, &network, &switches, marking.is_some())?;
         for switch in &switches {
             warnings.extend(switch.config.warnings().iter().map(ToString::to_string));
+        }
+        for clock in &clocks {
+            let ns = clocks::asymmetry_ns(&network, &switches, clock);
+            if ns.abs() >= ASYMMETRY_NS {
+                warnings.push(format!(
+                    "clock {}: by rates and delays its messages take {:.1} us {} to the client than back, a constant \
+                     error of half of that; give both directions the same",
+                    clock.name,
+                    ns.abs() / 1e3,
+                    if ns > 0.0 { "longer" } else { "less" }
+                ));
+            }
         }
         let duration = match (overrides.duration, &raw.duration) {
             (Some(duration), _) => duration,

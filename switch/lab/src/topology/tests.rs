@@ -431,6 +431,15 @@ fn what_works_but_not_as_thought_is_warned_of() {
     let warnings = parse(&flows).unwrap().warnings;
     assert_eq!(warnings[0], "switch s1, port c: flows offer 110 % of 10mbit; its queue stays full and drops");
     assert!(warnings[1].contains("R*K = 4000000 B is beyond the queue's 1000000 B"), "{warnings:?}");
+    // 110 octets take 88 us at 10 Mbit/s, 8.8 us at 100.
+    let clock = one_hop("[[clock]]\nname = \"x\"\nserver = \"a\"\nclient = \"c\"");
+    let warnings = parse(&clock).unwrap().warnings;
+    assert!(
+        warnings[0].starts_with(
+            "clock x: by rates and delays its messages take 79.2 us longer to the client than back"
+        ),
+        "{warnings:?}"
+    );
 }
 
 #[test]
