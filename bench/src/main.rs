@@ -56,6 +56,12 @@ enum Command {
         #[arg(long, default_value_t = 2.0)]
         seconds: f64,
     },
+    /// Sync messages among an overload of bulk traffic.
+    Overload {
+        /// Length of a round in seconds.
+        #[arg(long, default_value_t = 10.0)]
+        seconds: f64,
+    },
     /// Rate and spacing on the emulated wire, beside HTB on a Linux bridge.
     Rate {
         /// Length of a round in seconds.
@@ -91,6 +97,9 @@ fn run(arguments: &Arguments) -> Result<Report> {
     let rows = match &arguments.command {
         Command::Core { frames } => {
             facts::on_cpu(facts.worker_cpu, || measure::core::measure(rounds(7), *frames))?
+        }
+        Command::Overload { seconds } => {
+            measure::overload::measure(&facts, rounds(3), Duration::from_secs_f64(*seconds))?
         }
         Command::Rate { seconds } => {
             measure::rate::measure(&facts, rounds(3), Duration::from_secs_f64(*seconds))?
