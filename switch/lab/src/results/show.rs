@@ -195,3 +195,110 @@ fn marked(port: &PortOutcome) -> String {
     let above: u64 = port.marks.iter().filter(|(r, _)| **r > 0).map(|(_, n)| n).sum();
     format!("{above} of {all}")
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::clock::{ClientCounters, ClockReport, OffsetStatistics, Transport};
+    use crate::lab::Pinning;
+    use crate::results::{ClockOutcome, DepthBytes, HostOutcome, Marking};
+    use plimsoll_port::worker::Lateness;
+    use std::collections::BTreeMap;
+
+    fn clock(name: &str, compensation: Compensation) -> ClockOutcome {
+        let of = |rms_ns: f64| OffsetStatistics {
+            rms_ns,
+            best_99_rms_ns: rms_ns / 2.0,
+            abs_median_ns: rms_ns / 4.0,
+            ..OffsetStatistics::default()
+        };
+        ClockOutcome {
+            report: ClockReport {
+                name: name.into(),
+                daemon: "plimsoll".into(),
+                transport: Transport::UdpV4,
+                samples: 1280,
+                saturated: 3,
+                raw_rms_ns: 120_000.0,
+                compensated_rms_ns: 6_000.0,
+                improvement: 0.95,
+                raw: of(120_000.0),
+                compensated: of(6_000.0),
+            },
+            compensation,
+            logged: None,
+            counters: ClientCounters::default(),
+            sequence_repeats: false,
+        }
+    }
+
+    fn outcome() -> Outcome {
+        let lateness =
+            Lateness { frames: 1000, count: 12, p99_ns: 1100, within_1us: 0.988, ..Lateness::default() };
+        Outcome {
+            lab: "one-hop".into(),
+            duration_s: 20.0,
+            seed: 1,
+            marking: Some(Marking { delta_ns: 10_000.0, thresholds: 128, counter_max: 1_073_741_823 }),
+            clocks: vec![clock("ptp", Compensation::Clock), clock("bare", Compensation::None)],
+            flows: Vec::new(),
+            ports: vec![PortOutcome {
+                switch: "s1".into(),
+                port: "client".into(),
+                rate_bps: Some(100_000_000),
+                measured_bps: Some(99_990_000.0),
+                sent_bps: 70_100_000.0,
+                frames: 1000,
+                dropped: 0,
+                depth_bytes: DepthBytes { p50: 1538, p99: 12_304, max: 20_000 },
+                marks: BTreeMap::from([(0, 30), (2, 60), (9, 10)]),
+                saturated: 0,
+                release_late: lateness,
+                late_arrival: Lateness { count: 0, within_1us: 1.0, ..lateness },
+                mode: "native".into(),
+                losses: BTreeMap::from([("before_xdp", 7)]),
+            }],
+            hosts: vec![HostOutcome { name: "client".into(), rx_dropped: 1, tx_dropped: 0 }],
+            pinning: Pinning { worker_cpu: 1, other_cpus: vec![0], shared: false },
+            frames_conserved: true,
+            degraded: false,
+            warnings: vec!["a thing".into()],
+            failed: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn clocks_come_first_then_ports_then_who_ran_where() {
+        assert_eq!(
+            outcome().to_string(),
+            "\
+offset error: raw, compensated, improvement
+clock  daemon    over   error                 raw  compensated  improvement  exchanges  saturated
+ptp    plimsoll  UDPv4  rms                120 us      6.00 us       95.0 %       1280          3
+                        rms of best 99 %  60.0 us      3.00 us       95.0 %
+                        median            30.0 us      1.50 us       95.0 %
+bare   plimsoll  UDPv4  rms                120 us            -            -       1280          3
+                        rms of best 99 %  60.0 us            -            -
+                        median            30.0 us            -            -
+
+port             rate   measured    used  depth p50      p99      max  dropped     marked  released in 1 us  late p99  inversions
+s1 to client  100mbit  99.99mbit  70.1 %     1538 B  12.3 kB  20.0 kB        0  70 of 100            98.8 %   1.10 us           0
+
+switch s1, port client: lost at the interface: before_xdp 7
+one-hop: measured 20.0 s, seed 1; worker on CPU 1, everything else on 0; delta 10.0 us, R 128
+warning: a thing
+"
+        );
+    }
+
+    #[test]
+    fn any_failure_is_said_last_and_makes_the_exit_code() {
+        let mut outcome = outcome();
+        assert_eq!(outcome.exit_code(), 0);
+        outcome.failed.push("clock ptp: no exchange was completed; measure longer".into());
+        assert_eq!(outcome.exit_code(), 1);
+        assert!(
+            outcome.to_string().ends_with("failed: clock ptp: no exchange was completed; measure longer\n")
+        );
+    }
+}
