@@ -56,6 +56,12 @@ enum Command {
         #[arg(long, default_value_t = 2.0)]
         seconds: f64,
     },
+    /// Marks beside a naive FIFO, from the ports' stamps and from taps on the hosts; how late frames are released.
+    Marks {
+        /// Length of a round in seconds.
+        #[arg(long, default_value_t = 20.0)]
+        seconds: f64,
+    },
     /// Sync messages among an overload of bulk traffic.
     Overload {
         /// Length of a round in seconds.
@@ -98,6 +104,7 @@ fn run(arguments: &Arguments) -> Result<Report> {
         Command::Core { frames } => {
             facts::on_cpu(facts.worker_cpu, || measure::core::measure(rounds(7), *frames))?
         }
+        Command::Marks { seconds } => measure::marks::measure(&facts, rounds(3), Duration::from_secs_f64(*seconds))?,
         Command::Overload { seconds } => {
             measure::overload::measure(&facts, rounds(3), Duration::from_secs_f64(*seconds))?
         }

@@ -38,6 +38,8 @@ impl Host {
 pub(crate) enum Stack {
     /// None, and no IPv6: nothing but the measurement's own frames is on the links.
     Silent,
+    /// 10.0.0.N/24 with each other's addresses known, no IPv6: IP can be sent, and still nothing else is on the links.
+    Fixed,
     /// 10.0.0.N/24 and fd00::N/64.
     Addressed,
 }
@@ -70,8 +72,10 @@ impl Stage {
                 let (ipv4, ipv6) =
                     (Ipv4Addr::new(10, 0, 0, id), Ipv6Addr::new(0xFD00, 0, 0, 0, 0, 0, 0, id.into()));
                 at_host.set_up(&link, true)?;
-                if stack == Stack::Addressed {
+                if stack != Stack::Silent {
                     at_host.add_address(&link, IpAddr::V4(ipv4), 24)?;
+                }
+                if stack == Stack::Addressed {
                     at_host.add_address(&link, IpAddr::V6(ipv6), 64)?;
                 }
                 let port = at_middle.link(&port)?;
@@ -79,7 +83,16 @@ impl Stage {
                 let index = link.index;
                 Ok(Host { namespace, interface: INTERFACE, index, mac, ipv4, ipv6 })
             })
-            .collect::<Result<_>>()?;
+            .collect::<Result<Vec<Host>>>()?;
+        if stack == Stack::Fixed {
+            for host in &hosts {
+                let mut netlink = Netlink::open_in(&host.namespace)?;
+                let link = netlink.link(host.interface)?;
+                for other in hosts.iter().filter(|other| other.mac != host.mac) {
+                    netlink.add_neighbour(&link, IpAddr::V4(other.ipv4), other.mac)?;
+                }
+            }
+        }
         Ok(Self { hosts, middle })
     }
 
@@ -176,7 +189,7 @@ impl Default for Setup {
 
 fn namespace(stack: Stack) -> Result<Namespace> {
     let namespace = Namespace::new()?;
-    let disable = if stack == Stack::Silent { "1" } else { "0" };
+    let disable = if stack == Stack::Addressed { "0" } else { "1" };
     // Interfaces made later inherit the default.
     namespace.set_sysctl("ipv6/conf/default/disable_ipv6", disable)?;
     namespace.set_sysctl("ipv6/conf/all/disable_ipv6", disable)?;

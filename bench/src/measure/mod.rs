@@ -1,6 +1,7 @@
 //! One command a file: each measures its figures and gives rows.
 
 pub(crate) mod core;
+pub(crate) mod marks;
 pub(crate) mod overload;
 pub(crate) mod rate;
 pub(crate) mod speed;
