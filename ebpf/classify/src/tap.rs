@@ -2,7 +2,8 @@
 
 /// The tap as an XDP program (`xdp.frags`); lets every frame pass.
 pub const PROGRAM_TAP: &str = "plimsoll_tap";
-/// The tap as a tc program at ingress.
+/// The tap as a tc program at ingress. Not beside generic XDP on the same interface: the frame then comes there without
+/// its Ethernet header (seen on Linux 6.18).
 pub const PROGRAM_TAP_INGRESS: &str = "plimsoll_tap_ingress";
 /// The tap as a tc program at egress: the last thing a veth host does before the frame is the peer's.
 pub const PROGRAM_TAP_EGRESS: &str = "plimsoll_tap_egress";
