@@ -37,6 +37,9 @@ impl Window {
     }
 }
 
+/// Frames from which on a rate can be told of them.
+const ENOUGH: u64 = 50;
+
 /// One port's figures.
 #[derive(Debug)]
 pub(crate) struct PortTally {
@@ -54,8 +57,8 @@ pub(crate) struct PortTally {
     pub(crate) wire_octets: u64,
     /// Frames whose queue refused them.
     pub(crate) dropped: u64,
-    /// Wire octets that left right behind another frame, and how long they took by their releases.
-    busy: (u64, u64),
+    /// Frames that left right behind another, their wire octets, and how long those took by their releases.
+    busy: (u64, u64, u64),
     last_release: Option<u64>,
 }
 
@@ -74,7 +77,7 @@ impl PortTally {
             frames: 0,
             wire_octets: 0,
             dropped: 0,
-            busy: (0, 0),
+            busy: (0, 0, 0),
             last_release: None,
         }
     }
@@ -92,8 +95,9 @@ impl PortTally {
         if sent.depth_bytes > 0
             && let Some(last) = self.last_release
         {
-            self.busy.0 += octets;
-            self.busy.1 += sent.released.0.saturating_sub(last);
+            self.busy.0 += 1;
+            self.busy.1 += octets;
+            self.busy.2 += sent.released.0.saturating_sub(last);
         }
         self.last_release = Some(sent.released.0);
         if matches!(sent.mark.outcome, MarkOutcome::Zero | MarkOutcome::Marked | MarkOutcome::Saturated) {
@@ -102,9 +106,10 @@ impl PortTally {
         }
     }
 
-    /// Bits per second of frames that left right behind another; `None` where there were none.
+    /// Bits per second of frames that left right behind another; `None` where too few did to tell.
     pub(crate) fn measured_bps(&self) -> Option<f64> {
-        (self.busy.1 > 0).then(|| self.busy.0 as f64 * 8e9 / self.busy.1 as f64)
+        let (frames, octets, ns) = self.busy;
+        (frames >= ENOUGH && ns > 0).then(|| octets as f64 * 8e9 / ns as f64)
     }
 }
 
@@ -215,14 +220,16 @@ mod tests {
         for r in [
             record(999_999, 5, 3, none),
             record(1_000_000, 0, 3, none),
-            // 1538 octets in 123.04 us each are 100 Mbit/s.
-            record(1_123_040, 1538, 503, none),
-            record(1_246_080, 1538, 2003, none),
             // The link was idle before this one.
-            record(5_000_000, 0, 3, none),
+            record(1_500_000, 0, 503, none),
             record(9_000_001, 0, 3, none),
         ] {
             tally.take(&r).unwrap();
+        }
+        // 1538 octets in 123.04 us each are 100 Mbit/s.
+        for n in 1..=ENOUGH {
+            assert_eq!(tally.totals().ports[&(0, 1)].measured_bps(), None, "too few to tell");
+            tally.take(&record(1_500_000 + n * 123_040, 1538, 2003, none)).unwrap();
         }
         let dropped = Fate::Dropped(DropReason::QueueBytes);
         tally
@@ -230,12 +237,12 @@ mod tests {
             .unwrap();
         let totals = tally.totals();
         let port = &totals.ports[&(0, 1)];
-        assert_eq!((port.frames, port.wire_octets, port.dropped), (4, 4 * 1538, 1));
+        assert_eq!((port.frames, port.wire_octets, port.dropped), (52, 52 * 1538, 1));
         assert!((port.measured_bps().unwrap() / 100e6 - 1.0).abs() < 1e-9);
         assert_eq!((port.depth.max(), port.late_arrival.max(), port.release_late.max()), (1538, 3, 2000));
         let late = lateness(&port.release_late);
-        assert_eq!((late.frames, late.count), (4, 1));
-        assert_eq!(late.within_1us, 0.75);
+        assert_eq!((late.frames, late.count), (52, ENOUGH));
+        assert_eq!(late.within_1us, 2.0 / 52.0);
     }
 
     #[test]

@@ -28,7 +28,8 @@ pub struct PortOutcome {
     pub port: String,
     /// Rate asked for, bit/s on the wire; `null`: as fast as the machine sends.
     pub rate_bps: Option<u64>,
-    /// Rate of frames that left right behind another, by the instants of their release; `null` where none did.
+    /// Rate of frames that left right behind another, by the instants of their release; `null` where too
+    /// few did to tell.
     pub measured_bps: Option<f64>,
     /// Bit/s on the wire, on average.
     pub sent_bps: f64,
