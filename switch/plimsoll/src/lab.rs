@@ -73,7 +73,7 @@ fn run(args: &LabRun) -> Result<ExitCode> {
     }
     let (loud, silent) = (Stderr::new(), Silent);
     let progress: &dyn Progress = if args.quiet { &silent } else { &loud };
-    let options = RunOptions { record: args.record.clone() };
+    let options = RunOptions { record: args.record.clone(), publish: true };
     let outcome = lab::run(topology, &options, progress, &stop)?;
     if args.json {
         println!("{}", serde_json::to_string_pretty(&outcome)?);
@@ -116,7 +116,7 @@ fn stay(args: &LabUp) -> Result<ExitCode> {
     eprintln!("lab {} stands; SIGINT ends it", running.topology().name);
     while server.wait(None, |request| answer(running.worker(), request))? != Event::Stop {}
     if let Some(traffic) = traffic {
-        traffic.stop();
+        traffic.stop(&running);
     }
     let last = running.stop()?;
     drop(file);

@@ -2,6 +2,9 @@
 //!
 //! Thin: it reads arguments, calls the libraries, prints. Exit code 0 when all went well, 1 for a failure, 2 for usage
 //! (arguments or file), and nothing is changed on the system in that case.
+//!
+//! A library with one function, so that the end-to-end tests run the very same command as a program of their own
+//! package, which cargo then builds for them.
 #![forbid(unsafe_code)]
 
 mod args;
@@ -28,8 +31,12 @@ impl std::fmt::Display for Usage {
 
 impl std::error::Error for Usage {}
 
-fn main() -> ExitCode {
-    let args = args::Args::parse();
+/// The whole command: reads the process's arguments, does what they say, returns its exit code.
+pub fn main() -> ExitCode {
+    let args = match args::Args::try_parse() {
+        Ok(args) => args,
+        Err(error) => return refuse(&error),
+    };
     let filter = tracing_subscriber::EnvFilter::try_from_default_env()
         .unwrap_or_else(|_| tracing_subscriber::EnvFilter::new("warn"));
     tracing_subscriber::fmt()
@@ -51,6 +58,62 @@ fn main() -> ExitCode {
             // One line: the outermost context first, the cause last.
             eprintln!("plimsoll: {error:#}");
             if error.chain().any(|e| e.is::<Usage>()) { ExitCode::from(2) } else { ExitCode::FAILURE }
+        }
+    }
+}
+
+/// Prints what help or version were asked for; of a mistake one line with the remedy, as all errors are told.
+fn refuse(error: &clap::Error) -> ExitCode {
+    use clap::error::ErrorKind::{DisplayHelp, DisplayHelpOnMissingArgumentOrSubcommand, DisplayVersion};
+    match error.kind() {
+        DisplayHelp | DisplayVersion => error.exit(),
+        DisplayHelpOnMissingArgumentOrSubcommand => error.exit(),
+        _ => {
+            eprintln!("plimsoll: {}", one_line(&error.render().to_string()));
+            ExitCode::from(2)
+        }
+    }
+}
+
+/// clap's paragraphs as one line: the mistake, then its tips, then where to read on.
+fn one_line(text: &str) -> String {
+    let text = text.strip_prefix("error: ").unwrap_or(text);
+    let end = ["\nUsage:", "\nFor more information"].iter().filter_map(|stop| text.find(stop)).min();
+    let mut line = String::new();
+    for part in text[..end.unwrap_or(text.len())].lines().map(str::trim).filter(|part| !part.is_empty()) {
+        let gap = match part.strip_prefix("tip: ") {
+            _ if line.is_empty() => "",
+            Some(_) => "; ",
+            None => " ",
+        };
+        line.push_str(gap);
+        line.push_str(part.strip_prefix("tip: ").unwrap_or(part));
+    }
+    line.push_str("; see `plimsoll --help`, or that of the subcommand");
+    line
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn mistakes_are_told_in_one_line() {
+        let told = |arguments: &[&str]| {
+            let all = ["plimsoll"].iter().chain(arguments);
+            one_line(&args::Args::try_parse_from(all).unwrap_err().render().to_string())
+        };
+        let bare = told(&["run", "--port", "a", "--delta", "60"]);
+        assert!(
+            bare.starts_with("invalid value '60' for '--delta <DELTA>': ") && bare.contains("us"),
+            "{bare}"
+        );
+        let typo = told(&["run", "--prot", "a"]);
+        assert!(typo.contains("'--prot'") && typo.contains("'--port'"), "{typo}");
+        let missing = told(&["clock", "--interface", "a"]);
+        assert!(missing.contains("--role <ROLE>"), "{missing}");
+        for line in [bare, typo, missing] {
+            assert!(!line.contains('\n') && line.ends_with("or that of the subcommand"), "{line}");
         }
     }
 }
