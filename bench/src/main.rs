@@ -74,6 +74,12 @@ enum Command {
         #[arg(long, default_value_t = 5.0)]
         seconds: f64,
     },
+    /// ping and iperf3 with the hosts' default offloads, beside a Linux bridge.
+    Tcp {
+        /// Length of each iperf3 run in seconds.
+        #[arg(long, default_value_t = 8)]
+        seconds: u32,
+    },
 }
 
 fn main() -> ExitCode {
@@ -108,6 +114,7 @@ fn run(arguments: &Arguments) -> Result<Report> {
         Command::Overload { seconds } => {
             measure::overload::measure(&facts, rounds(3), Duration::from_secs_f64(*seconds))?
         }
+        Command::Tcp { seconds } => measure::tcp::measure(&facts, rounds(3), *seconds)?,
         Command::Rate { seconds } => {
             measure::rate::measure(&facts, rounds(3), Duration::from_secs_f64(*seconds))?
         }

@@ -5,3 +5,4 @@ pub(crate) mod marks;
 pub(crate) mod overload;
 pub(crate) mod rate;
 pub(crate) mod speed;
+pub(crate) mod tcp;
