@@ -310,7 +310,9 @@ fn express_frames_survive_a_bulk_overload() {
     let tally = umem.tally([&port]);
     assert!(tally.is_whole(), "{tally:?}");
     let counters = port.close(&mut umem);
-    assert!(counters.bulk_ring_full > 2 * counters.rx_frames, "no overload: {offered} offered, {counters:?}");
+    // Two bulk frames lost for each express frame, at the least, on a machine busy with other things.
+    let lost = counters.bulk_ring_full;
+    assert!(lost > 2 * u64::from(EXPRESS), "no overload: {offered} offered, {counters:?}");
     assert_eq!(
         counters.express_ring_full + counters.fill_ring_empty + counters.over_quota,
         0,
