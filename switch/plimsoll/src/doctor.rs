@@ -105,11 +105,11 @@ fn kernel() -> Finding {
     let version = (numbers.next().unwrap_or(0), numbers.next().unwrap_or(0));
     if version < (5, 18) {
         bad("kernel", format!("Linux {release}"), "5.18 or newer is needed (bpf_xdp_load_bytes)")
-    } else if version < (6, 8) {
+    } else if version < (6, 11) {
         note(
             "kernel",
-            format!("Linux {release}: no TX metadata (6.8)"),
-            "partial checksums of local senders are completed in software",
+            format!("Linux {release}: perhaps no TX metadata (6.11)"),
+            "partial checksums of local senders are then completed in software",
         )
     } else {
         ok("kernel", format!("Linux {release}"))

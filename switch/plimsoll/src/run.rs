@@ -26,6 +26,8 @@ use crate::{
 
 /// Records between two visits of the thread that writes them: a tenth of a second at a million frames a second.
 const RECORDS: usize = 1 << 17;
+/// Where arguments stand, in messages.
+const COMMAND_LINE: &str = "command line";
 /// Longest frame that fits a chunk of 2048 octets, less header and two tags.
 const SMALL_MTU: u32 = 1792 - 22;
 
@@ -99,7 +101,7 @@ fn plan(args: &Run) -> Result<RunFile> {
             )
             .into());
         }
-        None => ("command line".into(), String::new()),
+        None => (COMMAND_LINE.into(), String::new()),
     };
     if let Some(delta) = args.delta {
         let mut marking = format!("\n[marking]\ndelta = \"{delta}\"\n");
@@ -114,13 +116,24 @@ fn plan(args: &Run) -> Result<RunFile> {
     for port in &args.ports {
         text.push_str(&port_table(port)?);
     }
-    let mut file = RunFile::parse(&label, &text).map_err(|e| Usage(e.to_string()))?;
+    let mut file = RunFile::parse(&label, &text).map_err(|e| Usage(without_place(&e.to_string())))?;
     if let Some(latency) = args.latency {
         for switch in &mut file.switches {
             switch.latency_ns = latency.nanos();
         }
     }
     Ok(file)
+}
+
+/// The message without the line and column of a text that nobody wrote.
+fn without_place(message: &str) -> String {
+    match message.strip_prefix(COMMAND_LINE) {
+        Some(rest) => {
+            let rest = rest.trim_start_matches(|c: char| c == ':' || c.is_ascii_digit());
+            format!("{COMMAND_LINE}:{rest}")
+        }
+        None => message.to_owned(),
+    }
 }
 
 /// One `--port` as a `[[port]]` table: a key without a value is true.
@@ -275,5 +288,12 @@ mod tests {
             "\n[[port]]\nname = \"eth1\"\nrate = \"100mbit\"\nedge = true\nsync-class = 5\npass = [\"0e\",\"00\"]\n"
         );
         assert!(port_table("eth1,=5").is_err());
+    }
+
+    #[test]
+    fn a_message_of_arguments_names_no_line() {
+        let message = "command line:4:8: port.rate: \"100\" has no unit; write 100mbit";
+        assert_eq!(without_place(message), "command line: port.rate: \"100\" has no unit; write 100mbit");
+        assert_eq!(without_place("a.toml:4:8: port.rate: x"), "a.toml:4:8: port.rate: x");
     }
 }
