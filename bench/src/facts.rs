@@ -41,6 +41,13 @@ impl Facts {
     }
 }
 
+impl Facts {
+    /// Runs `work` on a thread of its own that may use all CPUs of this process.
+    pub(crate) fn unpinned<T: Send>(&self, work: impl FnOnce() -> Result<T> + Send) -> Result<T> {
+        apart(&self.cpus, work)
+    }
+}
+
 impl fmt::Display for Facts {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { cpus, model, kernel, load_average, hosts_cpu, worker_cpu } = self;
@@ -59,20 +66,28 @@ impl fmt::Display for Facts {
 
 /// Keeps the calling thread, and what it starts from here on, on one CPU.
 pub(crate) fn pin(cpu: usize) -> Result<()> {
-    let mut set = CpuSet::new();
-    set.set(cpu);
-    sched_setaffinity(None, &set).with_context(|| format!("sched_setaffinity CPU {cpu}"))
+    allow(&[cpu])
 }
 
 /// Runs `work` on a thread of its own on `cpu`.
 pub(crate) fn on_cpu<T: Send>(cpu: usize, work: impl FnOnce() -> Result<T> + Send) -> Result<T> {
+    apart(&[cpu], work)
+}
+
+fn apart<T: Send>(cpus: &[usize], work: impl FnOnce() -> Result<T> + Send) -> Result<T> {
     thread::scope(|scope| {
         let thread = scope.spawn(|| {
-            pin(cpu)?;
+            allow(cpus)?;
             work()
         });
         thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
     })
+}
+
+fn allow(cpus: &[usize]) -> Result<()> {
+    let mut set = CpuSet::new();
+    cpus.iter().for_each(|&cpu| set.set(cpu));
+    sched_setaffinity(None, &set).with_context(|| format!("sched_setaffinity CPUs {cpus:?}"))
 }
 
 fn model() -> String {

@@ -3,7 +3,7 @@
 //! price of being a switch.
 
 use plimsoll_core::{Nanos, Pool};
-use plimsoll_port::{Kick, Port, PortCounters, Tally, Umem};
+use plimsoll_port::{Kick, Port, PortCounters, Umem};
 use rustix::time::{ClockId, clock_gettime};
 
 /// Frames taken from one ring before the next has its turn.
@@ -18,8 +18,6 @@ pub(crate) struct Outcome {
     pub(crate) counters: [PortCounters; 2],
     /// Frames dropped since the other port's TX ring was full.
     pub(crate) tx_full: u64,
-    /// Where the chunks were when it stopped; all are free again now, or it would have panicked.
-    pub(crate) tally: Tally,
 }
 
 /// Forwards on the calling thread until `stop`, asked every round, says so; then closes both ports.
@@ -38,7 +36,7 @@ pub(crate) fn run(mut umem: Umem, ports: [Port; 2], mut stop: impl FnMut() -> bo
     let counters = [a.close(&mut umem), b.close(&mut umem)];
     let closed = umem.tally([]);
     assert_eq!(closed.free + closed.withdrawn, closed.total, "chunks are lost: {closed:?}");
-    Outcome { counters, tx_full, tally }
+    Outcome { counters, tx_full }
 }
 
 /// One round one way; frames dropped.

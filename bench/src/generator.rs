@@ -52,19 +52,6 @@ pub(crate) fn generate(
     })?
 }
 
-/// The same frame `per_second` times a second.
-pub(crate) fn constant(host: &Host, stop: &AtomicBool, frame: &[u8], per_second: f64) -> Result<Generated> {
-    let start = clock_ns();
-    let mut number = 0_u64;
-    generate(host, stop, |to| {
-        if to.is_empty() {
-            to.extend(frame);
-        }
-        number += 1;
-        Some(start + (number as f64 * 1e9 / per_second) as u64)
-    })
-}
-
 /// Sleeps to the instant `at`; false where `stop` was set before.
 fn sleep_until(at: u64, stop: &AtomicBool) -> bool {
     loop {

@@ -154,7 +154,7 @@ impl Sink {
         let program = xdp(&mut ebpf, "plimsoll_sink")?;
         program.load().context("load plimsoll_sink")?;
         host.namespace
-            .run_in(|| program.attach(&host.interface, XdpMode::Driver))?
+            .run_in(|| program.attach(host.interface, XdpMode::Driver))?
             .with_context(|| format!("attach plimsoll_sink to {}", host.interface))?;
         Ok(Self { ebpf })
     }

@@ -26,7 +26,7 @@ mod tools;
 use anyhow::Result;
 use clap::{Parser, Subcommand};
 use facts::Facts;
-use report::Report;
+use report::{Report, Row};
 use std::{process::ExitCode, time::Duration};
 
 #[derive(Parser)]
@@ -42,42 +42,50 @@ struct Arguments {
     rounds: Option<u16>,
 }
 
-#[derive(Subcommand)]
+#[derive(Clone, Debug, Subcommand)]
 enum Command {
+    /// Every figure below, one after the other: about 25 minutes.
+    All,
     /// The core alone in memory: ns a frame.
     Core {
         /// Frames of a round.
-        #[arg(long, default_value_t = 2_000_000)]
+        #[arg(long, default_value_t = 2_000_000, value_parser = clap::value_parser!(u64).range(10_000..))]
         frames: u64,
     },
     /// One worker beside a bare AF_XDP forwarder and a Linux bridge: frames a second.
     Speed {
         /// Length of a round in seconds.
-        #[arg(long, default_value_t = 2.0)]
+        #[arg(long, default_value_t = 2.0, value_parser = seconds)]
         seconds: f64,
     },
     /// Marks beside a naive FIFO, from the ports' stamps and from taps on the hosts; how late frames are released.
     Marks {
         /// Length of a round in seconds.
-        #[arg(long, default_value_t = 20.0)]
+        #[arg(long, default_value_t = 20.0, value_parser = seconds)]
         seconds: f64,
+    },
+    /// Unmodified ptp4l under load and idle: what marks are worth to it.
+    Clocks {
+        /// Length of a run in seconds, settling not counted.
+        #[arg(long, default_value_t = 20, value_parser = clap::value_parser!(u32).range(2..=600))]
+        seconds: u32,
     },
     /// Sync messages among an overload of bulk traffic.
     Overload {
         /// Length of a round in seconds.
-        #[arg(long, default_value_t = 10.0)]
+        #[arg(long, default_value_t = 10.0, value_parser = seconds)]
         seconds: f64,
     },
     /// Rate and spacing on the emulated wire, beside HTB on a Linux bridge.
     Rate {
         /// Length of a round in seconds.
-        #[arg(long, default_value_t = 5.0)]
+        #[arg(long, default_value_t = 5.0, value_parser = seconds)]
         seconds: f64,
     },
     /// ping and iperf3 with the hosts' default offloads, beside a Linux bridge.
     Tcp {
         /// Length of each iperf3 run in seconds.
-        #[arg(long, default_value_t = 8)]
+        #[arg(long, default_value_t = 8, value_parser = clap::value_parser!(u32).range(2..=600))]
         seconds: u32,
     },
 }
@@ -105,22 +113,48 @@ fn main() -> ExitCode {
 
 fn run(arguments: &Arguments) -> Result<Report> {
     let facts = Facts::pin()?;
-    let rounds = |default: usize| arguments.rounds.map_or(default, usize::from);
-    let rows = match &arguments.command {
-        Command::Core { frames } => {
-            facts::on_cpu(facts.worker_cpu, || measure::core::measure(rounds(7), *frames))?
-        }
-        Command::Marks { seconds } => measure::marks::measure(&facts, rounds(3), Duration::from_secs_f64(*seconds))?,
-        Command::Overload { seconds } => {
-            measure::overload::measure(&facts, rounds(3), Duration::from_secs_f64(*seconds))?
-        }
-        Command::Tcp { seconds } => measure::tcp::measure(&facts, rounds(3), *seconds)?,
-        Command::Rate { seconds } => {
-            measure::rate::measure(&facts, rounds(3), Duration::from_secs_f64(*seconds))?
-        }
-        Command::Speed { seconds } => {
-            measure::speed::measure(&facts, rounds(5), Duration::from_secs_f64(*seconds))?
-        }
+    let commands = match &arguments.command {
+        Command::All => Command::every(),
+        one => vec![one.clone()],
     };
+    let mut rows = Vec::new();
+    for command in &commands {
+        eprintln!("plimsoll-bench: measuring {command:?}");
+        rows.extend(command.measure(&facts, arguments.rounds.map(usize::from))?);
+    }
     Ok(Report { machine: facts, rows })
+}
+
+impl Command {
+    /// All others, as they are without options.
+    fn every() -> Vec<Self> {
+        let names = ["core", "speed", "rate", "tcp", "overload", "marks", "clocks"];
+        let parsed = names.iter().map(|name| Arguments::parse_from(["plimsoll-bench", name]).command);
+        parsed.collect()
+    }
+
+    fn measure(&self, facts: &Facts, rounds: Option<usize>) -> Result<Vec<Row>> {
+        let span = Duration::from_secs_f64;
+        let rounds = |default| rounds.unwrap_or(default);
+        match self {
+            Self::Core { frames } => {
+                facts::on_cpu(facts.worker_cpu, || measure::core::measure(rounds(7), *frames))
+            }
+            Self::Speed { seconds } => measure::speed::measure(facts, rounds(5), span(*seconds)),
+            Self::Rate { seconds } => measure::rate::measure(facts, rounds(3), span(*seconds)),
+            Self::Tcp { seconds } => measure::tcp::measure(facts, rounds(3), *seconds),
+            Self::Overload { seconds } => measure::overload::measure(facts, rounds(3), span(*seconds)),
+            Self::Marks { seconds } => measure::marks::measure(facts, rounds(3), span(*seconds)),
+            Self::Clocks { seconds } => measure::clocks::measure(facts, rounds(3), *seconds),
+            Self::All => Ok(Vec::new()),
+        }
+    }
+}
+
+/// Seconds of a round: enough that something is measured, and no more than a patient user waits.
+fn seconds(text: &str) -> Result<f64, String> {
+    match text.parse::<f64>() {
+        Ok(seconds) if (0.1..=600.0).contains(&seconds) => Ok(seconds),
+        _ => Err("write seconds, 0.1 to 600".into()),
+    }
 }

@@ -7,7 +7,7 @@ use plimsoll_core::{PortConfig, SwitchConfig};
 use plimsoll_port::{
     Port, PortOptions, Umem, UmemOptions,
     namespace::Namespace,
-    netlink::{Counters, Netlink, VethEnd},
+    netlink::{Netlink, VethEnd},
     worker::{Idle, Node, Records, ReleaseAt, Stall, Worker, WorkerConfig},
 };
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -24,13 +24,6 @@ pub(crate) struct Host {
     pub(crate) mac: [u8; 6],
     pub(crate) ipv4: Ipv4Addr,
     pub(crate) ipv6: Ipv6Addr,
-}
-
-impl Host {
-    /// The interface's counters.
-    pub(crate) fn counters(&self) -> Result<Counters> {
-        Ok(Netlink::open_in(&self.namespace)?.link_at(self.index)?.counters)
-    }
 }
 
 /// Whether hosts have addresses.
@@ -169,7 +162,7 @@ impl Stage {
 }
 
 /// How the switch is set up, beside its ports.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Setup {
     /// Pipeline latency L in ns.
     pub(crate) latency_ns: u64,
@@ -179,12 +172,6 @@ pub(crate) struct Setup {
     pub(crate) records: Option<Records>,
     /// How ports are opened.
     pub(crate) options: PortOptions,
-}
-
-impl Default for Setup {
-    fn default() -> Self {
-        Self { latency_ns: 0, correct_lateness: false, records: None, options: PortOptions::default() }
-    }
 }
 
 fn namespace(stack: Stack) -> Result<Namespace> {

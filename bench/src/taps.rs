@@ -41,7 +41,7 @@ impl Taps {
     fn attach(&mut self, host: &Host, name: &str, at: TcAttachType) -> Result<()> {
         let program = program(&mut self.ebpf, name)?;
         host.namespace
-            .run_in(|| program.attach(&host.interface, at))?
+            .run_in(|| program.attach(host.interface, at))?
             .with_context(|| format!("attach {name} to {}", host.interface))?;
         Ok(())
     }

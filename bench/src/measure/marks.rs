@@ -116,19 +116,39 @@ fn describe(load: f64, rounds: &[Round]) -> Vec<Row> {
     };
     let (ports, taps) = (sum(|r| r.by_ports), sum(|r| r.by_taps));
     let inversions: u64 = rounds.iter().map(|r| r.inversions).sum();
-    let row = |what: &str, unit, asked, rounds| Row::new(GROUP, format!("{name}: {what}"), unit, asked, rounds);
-    let late = |pick: fn(&Lateness) -> u64| rounds.iter().map(|r| pick(&r.late) as f64 / 1000.0).collect::<Vec<_>>();
+    let row =
+        |what: &str, unit, asked, rounds| Row::new(GROUP, format!("{name}: {what}"), unit, asked, rounds);
+    let late =
+        |pick: fn(&Lateness) -> u64| rounds.iter().map(|r| pick(&r.late) as f64 / 1000.0).collect::<Vec<_>>();
     vec![
-        row("wrong by the ports' stamps, per 10,000", "", Asked::AtMost(1.0), vec![ports.share(ports.wrong) * 1e4])
-            .note(format!("{} of {} wrong, {} by more than one; inversions {inversions}", ports.wrong, ports.checked, ports.far)),
+        row(
+            "wrong by the ports' stamps, per 10,000",
+            "",
+            Asked::AtMost(1.0),
+            vec![ports.share(ports.wrong) * 1e4],
+        )
+        .note(format!(
+            "{} of {} wrong, {} by more than one; inversions {inversions}",
+            ports.wrong, ports.checked, ports.far
+        )),
         row("wrong by the hosts' taps", "%", Asked::AtMost(2.0), vec![taps.share(taps.wrong) * 100.0])
             .note(format!("{} of {}", taps.wrong, taps.checked)),
         row("of all: wrong by more than one", "%", Asked::AtMost(0.0), vec![taps.share(taps.far) * 100.0])
             .note(format!("{} of {}", taps.far, taps.checked)),
-        row("of all: wrong, over 5 us from a threshold", "%", Asked::AtMost(0.5), vec![taps.share(taps.outside) * 100.0])
-            .note(format!("{} of {}", taps.outside, taps.checked)),
-        row("released within 1 us", "%", Asked::AtLeast(97.5), rounds.iter().map(|r| r.late.within_1us * 100.0).collect())
-            .note("of ideal + L, all frames of the congested port"),
+        row(
+            "of all: wrong, over 5 us from a threshold",
+            "%",
+            Asked::AtMost(0.5),
+            vec![taps.share(taps.outside) * 100.0],
+        )
+        .note(format!("{} of {}", taps.outside, taps.checked)),
+        row(
+            "released within 1 us",
+            "%",
+            Asked::AtLeast(97.5),
+            rounds.iter().map(|r| r.late.within_1us * 100.0).collect(),
+        )
+        .note("of ideal + L, all frames of the congested port"),
         row("release late, p50", "us", Asked::Nothing, late(|l| l.p50_ns)),
         row("release late, p99", "us", Asked::Nothing, late(|l| l.p99_ns)),
         row("release late, p99.9", "us", Asked::Nothing, late(|l| l.p999_ns)),
@@ -174,8 +194,7 @@ fn watch(facts: &Facts, load: f64, span: Duration, seed: u64) -> Result<Seen> {
         ..PortConfig::new(port_name(number))
     };
     let records = Records::new(1 << 18, RecordWhat::All);
-    let setup =
-        Setup { latency_ns: LATENCY_NS, records: Some(records.clone()), ..Setup::default() };
+    let setup = Setup { latency_ns: LATENCY_NS, records: Some(records.clone()), ..Setup::default() };
     let worker = stage.switch(facts.worker_cpu, (0..3).map(port).collect(), &setup)?;
     for host in [SERVER, LOAD, CLIENT] {
         stage.announce(host)?;
@@ -230,7 +249,10 @@ fn watch(facts: &Facts, load: f64, span: Duration, seed: u64) -> Result<Seen> {
     let snapshot = worker.stop()?;
     let node = &snapshot.switches[0];
     let dropped = node.stats.ports[CLIENT].drops.total();
-    ensure!(dropped == 0, "{dropped} frames were dropped at the congested port: the FIFO does not know of them");
+    ensure!(
+        dropped == 0,
+        "{dropped} frames were dropped at the congested port: the FIFO does not know of them"
+    );
     Ok(Seen {
         records: seen_records,
         taps: seen_taps,

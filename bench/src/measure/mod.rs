@@ -1,5 +1,6 @@
 //! One command a file: each measures its figures and gives rows.
 
+pub(crate) mod clocks;
 pub(crate) mod core;
 pub(crate) mod marks;
 pub(crate) mod overload;

@@ -116,11 +116,8 @@ impl Round {
 fn run(facts: &Facts, case: &Case, span: Duration) -> Result<Round> {
     let stage = Stage::new(2, Stack::Silent)?;
     let [sender, receiver] = &stage.hosts[..] else { unreachable!("two hosts") };
-    let port = |number| PortConfig {
-        rate: case.rate,
-        sync_class: Some(7),
-        ..PortConfig::new(port_name(number))
-    };
+    let port =
+        |number| PortConfig { rate: case.rate, sync_class: Some(7), ..PortConfig::new(port_name(number)) };
     let worker = stage.switch(facts.worker_cpu, vec![port(0), port(1)], &Setup::default())?;
     let sink = Sink::new(receiver)?;
     stage.announce(1)?;

@@ -42,6 +42,9 @@ enum Middle {
     Htb,
 }
 
+/// One of the percentiles.
+type Pick = fn(&Percentiles) -> u64;
+
 /// What one round gave.
 struct Round {
     /// Measured over asked, less 1.
@@ -70,7 +73,7 @@ fn measure_case(facts: &Facts, rounds: usize, span: Duration, rate: u64, len: u3
     let wire_us = wire_ns(rate, len) / 1000.0;
     let name = format!("{} Mbit/s, {len} B", rate / 1_000_000);
     let errors = |of: &[Round]| of.iter().map(|round| round.error.abs() * 100.0).collect();
-    let spacing = |of: &[Round], pick: fn(&Percentiles) -> u64| {
+    let spacing = |of: &[Round], pick: Pick| {
         of.iter().map(|round| pick(&round.spacing) as f64 / 1000.0).collect::<Vec<_>>()
     };
     let idle = ours.iter().any(|round| round.offered < 1.05);
@@ -79,8 +82,7 @@ fn measure_case(facts: &Facts, rounds: usize, span: Duration, rate: u64, len: u3
             .void_if(idle, "the port was not overloaded: let nothing else run"),
         Row::new(GROUP, format!("{name}: error, HTB"), "%", Asked::Nothing, errors(&theirs)),
     ];
-    let picks: [(&str, fn(&Percentiles) -> u64); 3] =
-        [("p50", |p| p.p50_ns), ("p90", |p| p.p90_ns), ("p99", |p| p.p99_ns)];
+    let picks: [(&str, Pick); 3] = [("p50", |p| p.p50_ns), ("p90", |p| p.p90_ns), ("p99", |p| p.p99_ns)];
     for (label, pick) in picks {
         let htb = crate::statistics::median(&spacing(&theirs, pick));
         rows.push(

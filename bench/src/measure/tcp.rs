@@ -93,9 +93,8 @@ struct Figures {
 
 pub(crate) fn measure(facts: &Facts, rounds: usize, seconds: u32) -> Result<Vec<Row>> {
     let mut rows = Vec::new();
-    let mut all = [Middle::Shaped, Middle::Plain, Middle::Bridge].map(|middle| {
-        (middle, Family::BOTH.map(|family| (family, Figures::default())))
-    });
+    let mut all = [Middle::Shaped, Middle::Plain, Middle::Bridge]
+        .map(|middle| (middle, Family::BOTH.map(|family| (family, Figures::default()))));
     for _ in 0..rounds {
         for (middle, families) in &mut all {
             for (family, figures) in families {
@@ -128,8 +127,11 @@ fn describe(middle: Middle, family: Family, figures: Figures) -> Vec<Row> {
             let shares = bits().map(|bits| bits * 100.0 / ceiling).collect();
             vec![
                 row("ping, lost", "%", Asked::AtMost(0.0), figures.ping_lost),
-                row("TCP, share of the ceiling", "%", Asked::AtLeast(SHARE), shares)
-                    .note(format!("ceiling {:.2} Mbit/s of payload; {}", ceiling / 1e6, figures.note)),
+                row("TCP, share of the ceiling", "%", Asked::AtLeast(SHARE), shares).note(format!(
+                    "ceiling {:.2} Mbit/s of payload; {}",
+                    ceiling / 1e6,
+                    figures.note
+                )),
                 row("TCP, retransmitted", "%", Asked::Nothing, retransmits),
                 row("UDP at 50 Mbit/s, lost", "%", Asked::AtMost(0.0), figures.udp_lost),
             ]

@@ -1,0 +1,179 @@
+//! Real, unmodified ptp4l on both ends: what marks are worth to it, and how true it is with no traffic at all.
+//!
+//! One hop at 100 Mbit/s, Poisson cross traffic one way, the switch's edge ports turn marks into correctionField. delta
+//! is fitted to the tail of the waits: R*delta is 1 to 1.5 times their 99th percentile, which a first run measures.
+
+use crate::{
+    facts::Facts,
+    report::{Asked, Row},
+    statistics::median,
+};
+use anyhow::{Context, Result, ensure};
+use plimsoll_lab::{
+    lab::{self, RunOptions, Silent},
+    results::{ClockOutcome, Outcome},
+    topology::{Overrides, Topology},
+};
+use std::{fmt::Write as _, sync::atomic::AtomicBool};
+
+const GROUP: &str = "clocks";
+const RATE_BPS: f64 = 100e6;
+const LOADS: [f64; 2] = [0.7, 0.9];
+/// Thresholds R; R*delta over the 99th percentile of the waits; by how much the rms must fall, in percent. With many
+/// thresholds the waits beyond the last one are what is left, with few the steps between them.
+const IMPROVEMENTS: [(u32, f64, f64); 3] = [(128, 1.5, 95.0), (32, 1.3, 85.0), (4, 1.0, 60.0)];
+const IDLE_RMS_US: f64 = 4.0;
+
+/// Seconds of a measurement, of the settling before it not counted.
+pub(crate) fn measure(facts: &Facts, rounds: usize, seconds: u32) -> Result<Vec<Row>> {
+    let mut rows = idle(facts, rounds, seconds)?;
+    for load in LOADS {
+        let p99_us = wait_p99_us(facts, load, seconds)?;
+        for (thresholds, reach, asked) in IMPROVEMENTS {
+            let delta_us = reach * p99_us / f64::from(thresholds);
+            let mut outcomes = Vec::new();
+            for round in 0..rounds {
+                outcomes.push(run(facts, &congested(load, thresholds, delta_us, round as u32 + 1, seconds))?);
+            }
+            for (number, transport) in TRANSPORTS.iter().enumerate() {
+                let clocks: Vec<_> =
+                    outcomes.iter().filter_map(|outcome| outcome.clocks.get(number)).collect();
+                let name = format!("load {:.0} %, {transport}, R = {thresholds}", load * 100.0);
+                let fit = format!("delta {delta_us:.1} us, wait p99 {p99_us:.0} us");
+                rows.extend(describe(&name, asked, &clocks, &fit, &outcomes));
+            }
+        }
+    }
+    Ok(rows)
+}
+
+const TRANSPORTS: [&str; 2] = ["udp4", "l2"];
+
+fn describe(name: &str, asked: f64, clocks: &[&ClockOutcome], fit: &str, outcomes: &[Outcome]) -> Vec<Row> {
+    let us = |pick: fn(&ClockOutcome) -> f64| -> Vec<f64> {
+        clocks.iter().map(|clock| pick(clock) / 1000.0).collect()
+    };
+    let one = |pick: fn(&ClockOutcome) -> f64| median(&us(pick));
+    let (raw, compensated) = (us(|c| c.report.raw_rms_ns), us(|c| c.report.compensated_rms_ns));
+    let improvements = clocks.iter().map(|clock| clock.report.improvement * 100.0).collect();
+    let samples: usize = clocks.iter().map(|clock| clock.report.samples).sum();
+    let saturated: usize = clocks.iter().map(|clock| clock.report.saturated).sum();
+    let degraded = outcomes.iter().filter(|outcome| outcome.degraded).count();
+    let mut note = format!(
+        "rms raw {:.1} us, compensated {:.1} us; |offset| median {:.1} -> {:.1} us, best 99 % {:.1} -> {:.1} us; saturated \
+         {saturated} of {samples}; ptp4l itself logs rms {:.1} us; {fit}",
+        median(&raw),
+        median(&compensated),
+        one(|c| c.report.raw.abs_median_ns),
+        one(|c| c.report.compensated.abs_median_ns),
+        one(|c| c.report.raw.best_99_rms_ns),
+        one(|c| c.report.compensated.best_99_rms_ns),
+        one(|c| c.logged.map_or(f64::NAN, |log| log.offset_rms_ns)),
+    );
+    if degraded > 0 {
+        let _ = write!(note, "; DEGRADED in {degraded} rounds: something else used the worker's CPU");
+    }
+    vec![
+        Row::new(GROUP, format!("{name}: rms falls by"), "%", Asked::AtLeast(asked), improvements).note(note),
+    ]
+}
+
+/// Offsets without traffic: through the switch, a Linux bridge, and a veth pair, in one run.
+fn idle(facts: &Facts, rounds: usize, seconds: u32) -> Result<Vec<Row>> {
+    let mut rms = [Vec::new(), Vec::new(), Vec::new()];
+    let mut logged = [Vec::new(), Vec::new(), Vec::new()];
+    for round in 0..rounds {
+        let outcome = run(facts, &quiet(round as u32 + 1, seconds))?;
+        for (number, clock) in outcome.clocks.iter().enumerate() {
+            rms[number].push(clock.report.raw_rms_ns / 1000.0);
+            logged[number].push(clock.logged.map_or(f64::NAN, |log| log.offset_rms_ns) / 1000.0);
+        }
+    }
+    let note = |number: usize| format!("ptp4l itself logs rms {:.2} us", median(&logged[number]));
+    let ratio = rms[0].iter().zip(&rms[1]).map(|(ours, bridge)| ours / bridge).collect();
+    let row = |what: &str, unit, asked, rounds| Row::new(GROUP, format!("idle: {what}"), unit, asked, rounds);
+    Ok(vec![
+        row("rms through the switch", "us", Asked::AtMost(IDLE_RMS_US), rms[0].clone()).note(note(0)),
+        row("the same over that through a Linux bridge", "", Asked::AtMost(1.0), ratio),
+        row("rms through a Linux bridge", "us", Asked::Nothing, rms[1].clone()).note(note(1)),
+        row("rms over a veth pair", "us", Asked::Nothing, rms[2].clone()).note(note(2)),
+    ])
+}
+
+/// The 99th percentile of the waits at the congested port, by the depth that frames found there.
+fn wait_p99_us(facts: &Facts, load: f64, seconds: u32) -> Result<f64> {
+    let outcome = run(facts, &congested(load, 128, 10.0, 77, seconds))?;
+    let port = outcome.ports.iter().max_by_key(|port| port.depth_bytes.p99).context("no port")?;
+    Ok(port.depth_bytes.p99 as f64 * 8e6 / RATE_BPS)
+}
+
+fn run(facts: &Facts, text: &str) -> Result<Outcome> {
+    let topology = Topology::parse("bench", text, &Overrides::default())?;
+    let outcome = facts
+        .unpinned(|| Ok(lab::run(topology, &RunOptions::default(), &Silent, &AtomicBool::new(false))?))?;
+    ensure!(outcome.failed.is_empty(), "{}", outcome.failed.join("; "));
+    ensure!(outcome.frames_conserved, "chunks are not conserved");
+    Ok(outcome)
+}
+
+fn congested(load: f64, thresholds: u32, delta_us: f64, seed: u32, seconds: u32) -> String {
+    let delta_ns = (delta_us * 1000.0).round().max(1.0);
+    let mut text = format!(
+        "name = \"bench\"\nduration = \"{seconds}s\"\nseed = {seed}\n[marking]\ndelta = \"{delta_ns}ns\"\nthresholds = \
+         {thresholds}\n[switch.s1]\n[host.server]\n[host.client]\n[host.load]\n"
+    );
+    for host in ["server", "client", "load"] {
+        let _ = write!(text, "[[link]]\nbetween = [\"{host}\", \"s1\"]\nrate = \"100mbit\"\n");
+    }
+    let _ = write!(
+        text,
+        "[[flow]]\nname = \"cross\"\nfrom = \"load\"\nto = \"client\"\nkind = \"poisson\"\nload = {load}\nsize = \
+         \"1500B\"\n"
+    );
+    for transport in TRANSPORTS {
+        let _ = write!(
+            text,
+            "[[clock]]\nname = \"{transport}\"\nserver = \"server\"\nclient = \"client\"\ndaemon = \"ptp4l\"\ntransport = \
+             \"{transport}\"\ncompensation = \"edge\"\n"
+        );
+    }
+    text
+}
+
+fn quiet(seed: u32, seconds: u32) -> String {
+    let mut text =
+        format!("name = \"bench\"\nduration = \"{seconds}s\"\nseed = {seed}\n[switch.s1]\n[bridge.br1]\n");
+    for host in ["p-server", "p-client", "b-server", "b-client", "d-server", "d-client"] {
+        let _ = writeln!(text, "[host.{host}]");
+    }
+    for (host, node) in [("p-server", "s1"), ("p-client", "s1"), ("b-server", "br1"), ("b-client", "br1")] {
+        let rate = if node == "s1" { "rate = \"100mbit\"\n" } else { "" };
+        let _ = write!(text, "[[link]]\nbetween = [\"{host}\", \"{node}\"]\n{rate}");
+    }
+    text.push_str("[[link]]\nbetween = [\"d-server\", \"d-client\"]\n");
+    for (name, letter) in [("switch", 'p'), ("bridge", 'b'), ("veth", 'd')] {
+        let _ = write!(
+            text,
+            "[[clock]]\nname = \"{name}\"\nserver = \"{letter}-server\"\nclient = \"{letter}-client\"\ndaemon = \"ptp4l\"\n"
+        );
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_labs_are_labs() {
+        for (thresholds, ..) in IMPROVEMENTS {
+            let topology =
+                Topology::parse("bench", &congested(0.7, thresholds, 8.123, 1, 5), &Overrides::default())
+                    .unwrap();
+            assert_eq!(topology.clocks.len(), 2);
+            assert_eq!(topology.marking.unwrap().delta_ps, 8_123_000);
+        }
+        let topology = Topology::parse("bench", &quiet(1, 5), &Overrides::default()).unwrap();
+        assert_eq!((topology.clocks.len(), topology.bridges.len()), (3, 1));
+    }
+}
