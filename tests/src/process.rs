@@ -156,6 +156,9 @@ impl Drop for Process {
     fn drop(&mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();
+        if std::thread::panicking() {
+            eprintln!("{} wrote:\n{}", self.command, self.stderr.text());
+        }
     }
 }
 

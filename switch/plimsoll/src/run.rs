@@ -239,12 +239,37 @@ fn serve(server: &mut Server, monitor: &mut LinkMonitor, worker: &Worker, file: 
                                 absent.remove(&link.name);
                             }
                         }
-                        LinkEvent::Changed(_) | LinkEvent::Overrun => {}
+                        LinkEvent::Changed(_) => {}
+                        LinkEvent::Overrun => look_again(worker, file, &mut absent)?,
                     }
                 }
             }
         }
     }
+}
+
+/// After events were lost: which interfaces are no longer those that the ports were opened on.
+fn look_again(worker: &Worker, file: &RunFile, absent: &mut BTreeSet<String>) -> Result<()> {
+    let mut netlink = Netlink::open()?;
+    for port in worker.snapshot()?.switches.into_iter().flat_map(|switch| switch.ports) {
+        let found = netlink.link(&port.name);
+        if let Err(e) = &found
+            && !e.is_absent()
+        {
+            found?;
+            continue;
+        }
+        let found = found.ok();
+        let open = port.description.map(|open| open.index);
+        if found.as_ref().is_some_and(|link| Some(link.index) == open) {
+            absent.remove(&port.name);
+        } else if found.is_none_or(|link| !link.is_up()) || !bring_back(worker, file, &port.name) {
+            absent.insert(port.name);
+        } else {
+            absent.remove(&port.name);
+        }
+    }
+    Ok(())
 }
 
 /// Opens a port again. `false` leaves it absent until its next change.

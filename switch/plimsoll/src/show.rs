@@ -169,9 +169,9 @@ fn fdb(snapshot: &Value, entries: &Value) -> View {
 }
 
 /// Losses of the machine below the core, by their names in the port's counters.
-const BELOW: [&str; 10] = [
+const BELOW: [&str; 12] = [
     "before_xdp",
-    "program_dropped",
+    "xdp_dropped",
     "bulk_ring_full",
     "express_ring_full",
     "fill_ring_empty",
@@ -180,6 +180,8 @@ const BELOW: [&str; 10] = [
     "jumbo",
     "bad_descriptor",
     "tx_refused",
+    "tx_down",
+    "tx_invalid",
 ];
 
 fn drops(snapshot: &Value) -> View {
@@ -238,4 +240,17 @@ fn marks(snapshot: &Value) -> View {
         }));
     }
     View { json: json!({ "marks": rows }), table, nothing: "no message could be marked yet" }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_loss_of_the_machine_is_a_counter_of_a_port() {
+        let counters = serde_json::to_value(plimsoll_port::PortCounters::default()).unwrap();
+        for reason in BELOW {
+            assert!(counters.get(reason).is_some(), "{reason}");
+        }
+    }
 }

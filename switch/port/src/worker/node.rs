@@ -275,9 +275,8 @@ impl Running {
         [self.releases.next_due(), decision].into_iter().flatten().min()
     }
 
-    /// Gives a port its interface back.
+    /// Gives a port that is out its interface back.
     pub(super) fn attach(&mut self, number: usize, port: Port, umem: &mut Umem) {
-        self.detach(number, umem);
         self.ports[number] = Some(port);
         self.down[number] = false;
         self.core.set_up(PortId(number as u16), true, umem, &mut self.releases);
@@ -290,6 +289,8 @@ impl Running {
             self.lost_down[number] += 1;
             umem.free(departure.frame);
         }
+        self.releases.line(number).outstanding_bytes = 0;
+        self.pending[number] = false;
         if let Some(port) = self.ports[number].take() {
             tracing::warn!(
                 port = port.describe().interface,

@@ -120,6 +120,8 @@ impl Loop {
                     let _ = reply.send(self.nodes.iter().map(|n| n.core.fdb_entries()).collect());
                 }
                 Command::Reopen { node, port, open, reply } => {
+                    // First what the old interface held, or there is no memory for the new one.
+                    self.nodes[node].detach(port, &mut self.umem);
                     let opened =
                         open(&mut self.umem).map(|new| self.nodes[node].attach(port, new, &mut self.umem));
                     let _ = reply.send(opened);
