@@ -55,11 +55,22 @@ pub fn main() -> ExitCode {
     match outcome {
         Ok(code) => code,
         Err(error) => {
-            // One line: the outermost context first, the cause last.
-            eprintln!("plimsoll: {error:#}");
+            eprintln!("plimsoll: {}", told(&error));
             if error.chain().any(|e| e.is::<Usage>()) { ExitCode::from(2) } else { ExitCode::FAILURE }
         }
     }
+}
+
+/// An error in one line: the outermost context first, then those causes that are not part of it already.
+fn told(error: &anyhow::Error) -> String {
+    let mut line = error.to_string();
+    for cause in error.chain().skip(1).map(ToString::to_string) {
+        let words = cause.split(" (os error").next().unwrap_or(&cause);
+        if !line.contains(words) {
+            line = format!("{line}: {cause}");
+        }
+    }
+    line.replace('\n', " ")
 }
 
 /// Prints what help or version were asked for; of a mistake one line with the remedy, as all errors are told.
@@ -96,6 +107,15 @@ fn one_line(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_error_is_one_line_and_says_nothing_twice() {
+        let errno = std::io::Error::from_raw_os_error(16);
+        let words = "port p0: bind: Device or resource busy (EBUSY); stop whoever owns it";
+        assert_eq!(told(&anyhow::Error::from(errno).context(words)), words);
+        let cause = anyhow::anyhow!("bad\nlines").context("no answer");
+        assert_eq!(told(&cause), "no answer: bad lines");
+    }
 
     #[test]
     fn mistakes_are_told_in_one_line() {

@@ -13,7 +13,7 @@ use plimsoll_lab::{
     topology::{RunFile, RunSwitch},
 };
 use plimsoll_port::{
-    Port, PortError, PortOptions, Umem, UmemOptions,
+    Mode, Port, PortError, PortOptions, Umem, UmemOptions,
     netlink::{Ethtool, Link, LinkEvent, LinkMonitor, Netlink},
     worker::{Idle, Node, RecordWhat, Records, ReleaseAt, Worker, WorkerConfig},
 };
@@ -50,21 +50,7 @@ pub(crate) fn run(args: &Run) -> Result<ExitCode> {
         _ => None,
     };
     let nodes = file.switches.iter().map(|switch| open(switch, &mut umem)).collect::<Result<Vec<_>>>()?;
-    for port in nodes.iter().flat_map(|n| n.ports.iter().flatten()) {
-        let d = port.describe();
-        let checksums = if d.tx_metadata { "by TX metadata" } else { "in software" };
-        eprintln!(
-            "{}: {} {} copy mode, {} queue(s), MTU {}, partial checksums {checksums}",
-            d.interface,
-            d.driver,
-            d.mode.name(),
-            d.queues,
-            d.mtu
-        );
-        for fallback in &d.fallbacks {
-            eprintln!("{}: {fallback}", d.interface);
-        }
-    }
+    let opened: Vec<_> = nodes.iter().flat_map(|n| n.ports.iter().flatten()).map(told).collect();
     let idle = match args.idle {
         Some(IdleArg::Spin) => Idle::Spin,
         Some(IdleArg::Adaptive) => Idle::Adaptive,
@@ -72,6 +58,7 @@ pub(crate) fn run(args: &Run) -> Result<ExitCode> {
         None => file.idle,
     };
     let worker = Worker::spawn(WorkerConfig { nodes, umem, cpu: args.cpu.or(file.cpu), idle, records })?;
+    opened.iter().for_each(|port| eprint!("{port}"));
     eprintln!("switch {name:?} runs; `plimsoll show ports` shows it, SIGINT ends it");
     serve(&mut server, &mut monitor, &worker, &file)?;
 
@@ -84,6 +71,25 @@ pub(crate) fn run(args: &Run) -> Result<ExitCode> {
         eprintln!("plimsoll: {failure}");
     }
     Ok(if failures.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// How a port was opened, a line or more.
+fn told(port: &Port) -> String {
+    let d = port.describe();
+    let checksums = if d.tx_metadata { "by TX metadata" } else { "in software" };
+    let copy = if d.mode == Mode::ZeroCopy { "" } else { " copy" };
+    let mut lines = format!(
+        "{}: {} {}{copy} mode, {} queue(s), MTU {}, partial checksums {checksums}\n",
+        d.interface,
+        d.driver,
+        d.mode.name(),
+        d.queues,
+        d.mtu
+    );
+    for fallback in &d.fallbacks {
+        lines.push_str(&format!("{}: {fallback}\n", d.interface));
+    }
+    lines
 }
 
 /// What is to run: the file, with what the command line adds.

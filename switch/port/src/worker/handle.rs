@@ -7,9 +7,10 @@ use std::{
         atomic::{AtomicBool, Ordering},
     },
     thread,
+    time::Duration,
 };
 
-use crossbeam_channel::{Receiver, Sender, bounded};
+use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, bounded};
 use plimsoll_core::{ConfigError, FdbEntry};
 
 use super::{
@@ -44,7 +45,7 @@ pub enum WorkerError {
     #[error(transparent)]
     Port(#[from] PortError),
     /// The thread could not be started or pinned.
-    #[error("worker on CPU {cpu:?}: {call}: {source}; name a CPU that exists and that this process may use")]
+    #[error("worker{}: {call}: {source}; name a CPU that exists and that this process may use", on(*.cpu))]
     Thread {
         /// CPU asked for.
         cpu: Option<usize>,
@@ -57,6 +58,13 @@ pub enum WorkerError {
     #[error("the worker has stopped; see its log")]
     Stopped,
 }
+
+fn on(cpu: Option<usize>) -> String {
+    cpu.map(|cpu| format!(" on CPU {cpu}")).unwrap_or_default()
+}
+
+/// How often whoever waits for an answer looks whether the thread is still there to give it.
+const LOOK: Duration = Duration::from_millis(100);
 
 /// The running worker. Dropping it stops it.
 #[derive(Debug)]
@@ -86,12 +94,15 @@ impl Worker {
             .name("plimsoll-worker".into())
             .spawn(move || run::main(engine, cpu, &started))
             .map_err(|source| WorkerError::Thread { cpu, call: "clone", source })?;
-        let worker = Self { commands, attention, thread: Some(thread) };
-        match start.recv() {
-            Ok(Ok(())) => Ok(worker),
-            Ok(Err(source)) => Err(WorkerError::Thread { cpu, call: "sched_setaffinity", source }),
-            Err(_) => Err(WorkerError::Stopped),
-        }
+        let mut worker = Self { commands, attention, thread: Some(thread) };
+        let failed = match start.recv() {
+            Ok(Ok(())) => return Ok(worker),
+            Ok(Err(source)) => WorkerError::Thread { cpu, call: "sched_setaffinity", source },
+            Err(_) => WorkerError::Stopped,
+        };
+        // It closes the ports by itself.
+        worker.join();
+        Err(failed)
     }
 
     /// All counters as of one moment between two rounds.
@@ -149,7 +160,15 @@ impl Worker {
     fn ask<T>(&self, command: Command, answer: &Receiver<T>) -> Result<T, WorkerError> {
         self.commands.send(command).map_err(|_| WorkerError::Stopped)?;
         self.attention.store(true, Ordering::Release);
-        answer.recv().map_err(|_| WorkerError::Stopped)
+        loop {
+            match answer.recv_timeout(LOOK) {
+                Ok(answer) => return Ok(answer),
+                // A thread that has panicked leaves the question, and with it our other end, in the queue for ever.
+                Err(RecvTimeoutError::Timeout)
+                    if self.thread.as_ref().is_some_and(|thread| !thread.is_finished()) => {}
+                Err(_) => return answer.try_recv().map_err(|_| WorkerError::Stopped),
+            }
+        }
     }
 
     fn join(&mut self) {

@@ -1,0 +1,202 @@
+//! Mistakes: each is told in one line with the place and the remedy, by its exit code, and changes nothing.
+#![allow(clippy::unwrap_used)]
+
+use plimsoll_tests::net::{Net, Stack};
+use plimsoll_tests::process::{Output, run};
+use plimsoll_tests::remains::Remains;
+use plimsoll_tests::switch::{Switch, plimsoll};
+use plimsoll_tests::{Scratch, program};
+use std::process::Command;
+use std::time::Duration;
+
+const SOON: Duration = Duration::from_secs(10);
+
+/// One line that holds all these parts, and this exit code.
+fn told(output: &Output, code: i32, parts: &[&str]) {
+    assert_eq!(output.code(), Some(code), "{output:#?}");
+    let line = output.stderr.strip_suffix('\n').unwrap_or(&output.stderr);
+    assert!(line.starts_with("plimsoll: ") && !line.contains('\n'), "not one line: {output:#?}");
+    for part in parts {
+        assert!(line.contains(part), "{part:?} in {line:?}");
+    }
+    assert!(line.contains("; ") || line.contains(" see "), "no remedy in {line:?}");
+    assert_eq!(output.stdout, "");
+}
+
+/// Runs it where two free ports are, and looks whether anything is changed.
+struct Bench {
+    net: Net,
+    before: Remains,
+    scratch: Scratch,
+}
+
+impl Bench {
+    fn new() -> Self {
+        let net = Net::new(2, Stack::Silent);
+        let before = Remains::of(&net.switch);
+        Self { net, before, scratch: Scratch::new() }
+    }
+
+    fn refuses(&self, arguments: &[&str], code: i32, parts: &[&str]) {
+        self.refuses_command(&mut plimsoll(&self.net.switch, arguments), code, parts);
+    }
+
+    fn refuses_command(&self, command: &mut Command, code: i32, parts: &[&str]) {
+        told(&run(command, SOON), code, parts);
+        assert_eq!(Remains::of(&self.net.switch), self.before, "{command:?}");
+    }
+
+    /// `plimsoll run FILE` with this text.
+    fn refuses_file(&self, text: &str, parts: &[&str]) {
+        let path = self.scratch.write("switch.toml", text);
+        self.refuses(&["run", path.to_str().unwrap()], 2, &[&["switch.toml"], parts].concat());
+    }
+
+    /// `plimsoll lab run FILE` with this text.
+    fn refuses_lab(&self, text: &str, parts: &[&str]) {
+        let path = self.scratch.write("net.toml", text);
+        self.refuses(&["lab", "run", path.to_str().unwrap()], 2, &[&["net.toml"], parts].concat());
+    }
+}
+
+#[test]
+fn files_with_mistakes_are_refused_with_line_key_and_remedy() {
+    let bench = Bench::new();
+    bench.refuses_file(
+        "[[port]]\nname = \"p0\"\nspeed = \"1gbit\"\n",
+        &["switch.toml:3:1: port.speed: unknown key speed; the keys here are name, "],
+    );
+    bench.refuses_file(
+        "[[port]]\nname = \"p0\"\nrate = 100\n",
+        &["switch.toml:3:8: port.rate: \"100\" has no unit; ", "\"100mbit\""],
+    );
+    bench.refuses_file(
+        "[[port]]\nname = \"p0\"\nrate = \"100mbps\"\n",
+        &["switch.toml:3:8: port.rate: ", "mbit"],
+    );
+    bench.refuses_file(
+        "[[port]]\nname = \"p0\"\n[[port]]\nname = \"p1\"\n[[port]]\nname = \"p0\"\n",
+        &["switch.toml:6:8: port.name: p0 is a port already; name each interface once"],
+    );
+    bench.refuses_file(
+        "[[port]]\nname = \"sixteen-letters1\"\n",
+        &["switch.toml:2:8: port.name: ", "sixteen-letters1", "15"],
+    );
+    // Steps of 7500 and 15000 octets at 1 Gbit/s are 60 and 120 us.
+    bench.refuses_file(
+        "[marking]\n[[port]]\nname = \"p0\"\nrate = \"1gbit\"\nstep = \"7500B\"\n[[port]]\nname = \"p1\"\nrate = \"1gbit\"\nstep = \"15000B\"\n",
+        &["switch.toml:9:8: port.step: ", "60us", "120us"],
+    );
+    bench.refuses_file("[[port]]\nname = \"p0\"\nmark = true\n", &["port.mark: there is no [marking]; "]);
+    bench.refuses_file("[[port]]\nname = \"p0\n", &["switch.toml:2:"]);
+    bench.refuses_file("name = \"nothing\"\n", &["there is no port; write [[port]]"]);
+    bench.refuses(&["run", "/no/such/file.toml"], 2, &["/no/such/file.toml: ", "No such file"]);
+    bench.refuses_file(
+        "[switch.s1]\n[host.a]\n[host.b]\n[[link]]\nbetween = [\"a\", \"s1\"]\n[[link]]\nbetween = [\"b\", \"s1\"]\n",
+        &["is a lab's file", "plimsoll lab run"],
+    );
+}
+
+#[test]
+fn arguments_with_mistakes_are_refused_with_their_name_and_the_remedy() {
+    let bench = Bench::new();
+    for (arguments, parts) in [
+        (&["run"][..], &["no ports", "--port NAME"][..]),
+        (&["run", "--port", "p0,speed=3"], &["port.speed: unknown key speed; the keys here are "]),
+        (&["run", "--port", "p0,rate=100"], &["port.rate: \"100\" has no unit"]),
+        (&["run", "--port", "p0,=100"], &["--port p0,=100: ", "rate=100mbit"]),
+        (&["run", "--port", "p0", "--port", "p0"], &["p0 is a port already"]),
+        (&["run", "--port", "sixteen-letters1"], &["sixteen-letters1", "15"]),
+        (
+            &["run", "--port", "p0", "--port", "nosuch"],
+            &["nosuch: there is no such interface here; see `ip link`"],
+        ),
+        (&["run", "--port", "p0", "--delta", "60"], &["'--delta <DELTA>'", "has no unit", "60us"]),
+        (&["run", "--port", "p0", "--thresholds", "4"], &["--delta <DELTA>"]),
+        (&["run", "--prot", "p0"], &["'--prot'", "'--port'"]),
+        (&["run", "--port", "p0,edge"], &["edge", "delta"]),
+        (&["fly"], &["'fly'"]),
+        (&["show"], &["<WHAT>"]),
+        (&["show", "everything"], &["'everything'", "ports, queues, fdb, drops, marks"]),
+        (&["lab", "run", "two-hop"], &["two-hop: no lab of this name is built in; there are ", "one-hop"]),
+        (&["lab", "up", "two-hop"], &["two-hop: no lab of this name is built in; there are ", "one-hop"]),
+        (&["lab", "cat", "two-hop"], &["there is no built-in lab \"two-hop\"; there are ", "one-hop"]),
+        (&["lab", "run", "/no/such/lab.toml"], &["/no/such/lab.toml: cannot be read"]),
+        (&["lab", "run", "one-hop", "--duration", "0s"], &["--duration 0", "20s"]),
+        (&["lab", "run", "one-hop", "--load=-1"], &["load"]),
+        (&["clock", "--interface", "p0"], &["--role <ROLE>"]),
+        (&["clock", "--role", "client", "--interface", "p0", "--transport", "UDP"], &["'UDP'", "UDPv4"]),
+    ] {
+        bench.refuses(arguments, 2, parts);
+    }
+}
+
+#[test]
+fn labs_with_mistakes_are_refused_with_line_key_and_remedy() {
+    const HOSTS: &str =
+        "[switch.s1]\n[host.a]\n[host.b]\n[[link]]\nbetween = [\"a\", \"s1\"]\nrate = \"10mbit\"\n";
+    let bench = Bench::new();
+    let lab = |rest: &str| format!("{HOSTS}[[link]]\nbetween = [\"b\", \"s1\"]\n{rest}");
+    bench.refuses_lab(
+        &lab("colour = 3\n"),
+        &["net.toml:9:1: link.colour: unknown key colour; the keys here are "],
+    );
+    bench.refuses_lab(&lab("rate = 10\n"), &["net.toml:9:8: link.rate: ", "has no unit"]);
+    bench.refuses_lab(&lab("[host.a]\n"), &["net.toml:9:"]);
+    bench.refuses_lab(&lab("[host.sixteen-letters1]\n"), &["net.toml:9:", "sixteen-letters1", "15"]);
+    bench.refuses_lab(&lab("[[flow]]\nfrom = \"a\"\nto = \"c\"\n"), &["net.toml:11:6: flow.to: ", "\"c\""]);
+    bench.refuses_lab(
+        "[marking]\n[switch.s1]\n[host.a]\n[host.b]\n[[link]]\nbetween = [\"a\", \"s1\"]\nrate = \"10mbit\"\nstep = \"750B\"\n\
+         [[link]]\nbetween = [\"b\", \"s1\"]\nrate = \"10mbit\"\nstep = \"1500B\"\n",
+        &["net.toml:12:8: link.step: ", "600us", "1200us"],
+    );
+}
+
+/// `plimsoll` without some capabilities, by `setpriv`.
+fn without(bench: &Bench, capabilities: &str, arguments: &[&str]) -> Command {
+    let mut command = Command::new("setpriv");
+    let dropped: Vec<String> = capabilities.split(',').map(|name| format!("-{name}")).collect();
+    command.arg(format!("--bounding-set={}", dropped.join(",")));
+    command.args([&format!("--inh-caps={}", dropped.join(",")), "--"]).arg(program()).args(arguments);
+    bench.net.switch.enter_command(&mut command);
+    command
+}
+
+#[test]
+fn a_missing_capability_is_named_and_nothing_is_half_done() {
+    let bench = Bench::new();
+    let ports = ["run", "--port", "p0", "--port", "p1"];
+    for (capabilities, named) in
+        [("net_admin,sys_admin", "CAP_NET_ADMIN"), ("net_raw", "CAP_NET_RAW"), ("bpf,sys_admin", "CAP_BPF")]
+    {
+        bench.refuses_command(&mut without(&bench, capabilities, &ports), 1, &[named, "run as root"]);
+    }
+    // The same command with all of them works: it was the capability.
+    let _ = Switch::start(&bench.net, &ports[1..]).stop().ok();
+    for arguments in [&["lab", "run", "idle", "--quiet"][..], &["lab", "up", "idle"]] {
+        bench.refuses_command(&mut without(&bench, "sys_admin", arguments), 1, &["CAP_SYS_ADMIN"]);
+    }
+    let clock = ["clock", "--role", "server", "--interface", "p0", "--transport", "L2"];
+    bench.refuses_command(&mut without(&bench, "net_raw", &clock), 1, &["p0", "CAP_NET_RAW"]);
+}
+
+#[test]
+fn failures_that_are_no_mistake_of_usage_have_exit_code_1() {
+    let bench = Bench::new();
+    bench.refuses(&["show", "ports"], 1, &["no switch runs in this network namespace; start one"]);
+    bench.refuses(&["show", "ports", "--name", "x"], 1, &["no switch called \"x\" runs here"]);
+    bench.refuses(&["lab", "down", "no-such-lab"], 1, &["lab no-such-lab: does not run; "]);
+    bench.refuses(&["lab", "exec", "no-such-lab", "a", "true"], 1, &["lab no-such-lab: does not run; "]);
+    let record = ["run", "--port", "p0", "--port", "p1", "--record", "/no/such/folder/r.csv"];
+    bench.refuses(
+        &record,
+        1,
+        &["record /no/such/folder/r.csv: create: ", "name a file in a folder you may write"],
+    );
+    bench.refuses(
+        &["run", "--port", "p0", "--port", "p1", "--cpu", "999"],
+        1,
+        &["worker on CPU 999: sched_setaffinity: ", "this process may use"],
+    );
+    bench.refuses(&["clock", "--role", "client", "--interface", "nosuch"], 1, &["nosuch"]);
+}
