@@ -170,11 +170,15 @@ fn run(facts: &Facts, middle: Middle, family: Family, seconds: u32, figures: &mu
         };
         let drops: u64 = node.stats.ports.iter().map(|port| port.drops.total()).sum();
         figures.note = format!(
-            "checksums completed by metadata {}, in software {}; dropped in the core {drops}, before it {}, before XDP {}",
+            "checksums completed by metadata {}, in software {}; lost: before XDP {}, RX ring full {}, fill ring empty {}, \
+             over quota {}, too long {}, in the core {drops}",
             sum(|c| c.checksum_metadata),
             sum(|c| c.checksum_software),
-            sum(|c| c.bulk_ring_full + c.fill_ring_empty + c.over_quota + c.rx_dropped),
             sum(|c| c.before_xdp.unwrap_or(0)),
+            sum(|c| c.bulk_ring_full + c.express_ring_full),
+            sum(|c| c.fill_ring_empty),
+            sum(|c| c.over_quota),
+            sum(|c| c.rx_dropped + c.jumbo),
         );
     }
     Ok(())

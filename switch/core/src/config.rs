@@ -61,10 +61,11 @@ pub struct PortConfig {
     pub rate: Option<Rate>,
     /// Propagation delay of the emulated link, up to 1000 s.
     pub delay: Nanos,
-    /// Queue limit in wire octets, all classes together, the frame in service not counted; `None`: 1 MB or 10 ms at
+    /// Limit on the wire octets that leave before a frame, itself included, the frame in service not counted: those of
+    /// its class and the higher ones, so that a full class takes no room of a higher one. `None`: 1 MB or 10 ms at
     /// the rate, the larger.
     pub queue_bytes: Option<u64>,
-    /// Quota of frames queued at this port, 1..=2^20.
+    /// The same limit in frames, 1..=2^20.
     pub queue_frames: u32,
     /// 802.1Q priority 0..7 of frames that carry none of their own (neither tag nor IP header).
     pub default_priority: u8,

@@ -95,9 +95,9 @@ reasons! {
         NoEgress = "no_egress",
         /// The storm control of its ingress port refused it.
         Storm = "storm_control",
-        /// The egress queue is full in octets.
+        /// What leaves before it at the egress port is at the limit in octets.
         QueueBytes = "queue_bytes",
-        /// The egress port holds its quota of frames.
+        /// What leaves before it at the egress port is at the limit in frames.
         QueueFrames = "queue_frames",
         /// No free buffer for the copy that a flood needs.
         NoBuffer = "no_buffer",

@@ -97,21 +97,26 @@ impl Port {
         self.passes >> reserved & 1 != 0
     }
 
-    /// Whether a frame of `len` octets that comes at `now` finds room, once all that is due before has left.
+    /// Whether a frame finds room, once all that is due before its arrival has left.
     #[inline]
-    pub(crate) fn admits<E: Egress>(&mut self, len: u32, now: Nanos, out: &mut E) -> Result<(), DropReason> {
+    pub(crate) fn admits<E: Egress>(&mut self, arrival: &Arrival, out: &mut E) -> Result<(), DropReason> {
         if !self.up {
             return Err(DropReason::PortDown);
         }
-        self.run(now, out);
-        self.queue.admits(len)
+        self.run(arrival.arrived, out);
+        self.queue.admits(self.class_of(arrival), arrival.len)
+    }
+
+    #[inline]
+    fn class_of(&self, arrival: &Arrival) -> u8 {
+        class::of_frame(&arrival.info, self.default_class, self.sync_class)
     }
 
     /// Queues a frame that was let in: measures its depth, marks it, converts marks at an edge.
     #[inline]
     pub(crate) fn enqueue<P: Pool, E: Egress>(&mut self, arrival: &Arrival, pool: &mut P, out: &mut E) {
-        let class = class::of_frame(&arrival.info, self.default_class, self.sync_class);
-        let queued = self.queue.ahead_of(class);
+        let class = self.class_of(arrival);
+        let (queued, _) = self.queue.ahead_of(class);
         let (depth_bytes, depth_ps) = match self.pace {
             Some(pace) => pace.backlog(arrival.arrived, self.free, queued),
             None => (out.unsent_bytes(self.id) + queued, 0),

@@ -1,5 +1,6 @@
-//! A port's eight queues: strict priority, first in first out in each, one limit in wire octets and one in frames for
-//! all together, tail drop.
+//! A port's eight queues: strict priority, first in first out in each, tail drop by one limit in wire octets and one in
+//! frames on what leaves before a frame: its own class and the higher ones. So bulk traffic that fills its queue never
+//! takes the room of a higher class.
 //!
 //! The frames lie in one slab, linked by index. It grows to the most frames ever queued at once, within the capacity
 //! reserved when the port was made: nothing is allocated per frame, and a short queue stays in the cache.
@@ -45,7 +46,6 @@ pub(crate) struct Queue {
     frames: u32,
     frames_limit: u32,
     free: u32,
-    octets: u64,
     octets_limit: u64,
     lists: [List; CLASSES],
     slots: Vec<Slot>,
@@ -59,10 +59,10 @@ impl Queue {
             frames: 0,
             frames_limit,
             free: NONE,
-            octets: 0,
             octets_limit,
             lists: [List { head: NONE, tail: NONE, stats: ClassStats::default() }; CLASSES],
-            slots: Vec::with_capacity(frames_limit as usize),
+            // Each class may fill up to the limit, the lowest first.
+            slots: Vec::with_capacity(frames_limit as usize * CLASSES),
         }
     }
 
@@ -76,26 +76,28 @@ impl Queue {
         self.frames
     }
 
-    /// Whether a frame of `len` octets finds room.
+    /// Whether a frame of `len` octets finds room in `class`.
     #[inline]
-    pub(crate) const fn admits(&self, len: u32) -> Result<(), DropReason> {
-        if self.octets + wire_octets(len) as u64 > self.octets_limit {
+    pub(crate) fn admits(&self, class: u8, len: u32) -> Result<(), DropReason> {
+        let (octets, frames) = self.ahead_of(class);
+        if octets + u64::from(wire_octets(len)) > self.octets_limit {
             return Err(DropReason::QueueBytes);
         }
-        if self.frames >= self.frames_limit {
+        if frames >= self.frames_limit {
             return Err(DropReason::QueueFrames);
         }
         Ok(())
     }
 
-    /// Wire octets queued that leave before a frame of `class` that comes now.
+    /// Wire octets and frames queued that leave before a frame of `class` that comes now.
     #[inline]
-    pub(crate) fn ahead_of(&self, class: u8) -> u64 {
+    pub(crate) fn ahead_of(&self, class: u8) -> (u64, u32) {
         let class = usize::from(class);
+        let of = |list: &List| (list.stats.bytes, list.stats.frames);
         if u32::from(self.waiting) >> class <= 1 {
-            return self.lists[class].stats.bytes;
+            return of(&self.lists[class]);
         }
-        self.lists[class..].iter().map(|list| list.stats.bytes).sum()
+        self.lists[class..].iter().map(of).fold((0, 0), |(octets, frames), (o, f)| (octets + o, frames + f))
     }
 
     /// Queues a frame that [`Queue::admits`] let in.
@@ -130,7 +132,6 @@ impl Queue {
         stats.frames_max = stats.frames_max.max(stats.frames);
         stats.bytes_max = stats.bytes_max.max(stats.bytes);
         self.frames += 1;
-        self.octets += octets;
     }
 
     /// Takes the frame whose turn it is: the oldest of the highest class that has any.
@@ -151,7 +152,6 @@ impl Queue {
             self.waiting &= !(1 << class);
         }
         self.frames -= 1;
-        self.octets -= octets;
         Some(departure)
     }
 
@@ -202,13 +202,26 @@ mod tests {
         let mut queue = Queue::new(300, 3);
         queue.push(waiting(0, 0, 46)); // padded: 84
         queue.push(waiting(1, 0, 60)); // 84
-        assert_eq!(queue.admits(108), Ok(())); // 132: exactly full
-        assert_eq!(queue.admits(109), Err(DropReason::QueueBytes));
+        assert_eq!(queue.admits(0, 108), Ok(())); // 132: exactly full
+        assert_eq!(queue.admits(0, 109), Err(DropReason::QueueBytes));
         queue.push(waiting(2, 0, 60));
-        assert_eq!(queue.admits(0), Err(DropReason::QueueBytes));
+        assert_eq!(queue.admits(0, 0), Err(DropReason::QueueBytes));
         let mut queue = Queue::new(1 << 20, 1);
         queue.push(waiting(0, 0, 60));
-        assert_eq!(queue.admits(60), Err(DropReason::QueueFrames));
+        assert_eq!(queue.admits(0, 60), Err(DropReason::QueueFrames));
+    }
+
+    #[test]
+    fn a_full_class_leaves_the_higher_ones_their_room_and_takes_that_of_the_lower() {
+        for (octets, frames, reason) in
+            [(84, 16, DropReason::QueueBytes), (1 << 20, 1, DropReason::QueueFrames)]
+        {
+            let mut queue = Queue::new(octets, frames);
+            queue.push(waiting(0, 3, 60));
+            let refused: Vec<_> = (0..8).map(|class| queue.admits(class, 60).err()).collect();
+            assert_eq!(refused[..4], [Some(reason); 4]);
+            assert_eq!(refused[4..], [None; 4]);
+        }
     }
 
     #[test]
@@ -218,7 +231,8 @@ mod tests {
             queue.push(waiting(0, class, len));
         }
         let ahead: Vec<_> = (0..8).map(|class| queue.ahead_of(class)).collect();
-        assert_eq!(ahead, [1000, 1000, 900, 900, 400, 400, 400, 400]);
+        let (all, high, one) = ((1000, 4), (900, 3), (400, 1));
+        assert_eq!(ahead, [all, all, high, high, one, one, one, one]);
     }
 
     proptest! {
@@ -229,7 +243,7 @@ mod tests {
             let mut model: Vec<Vec<(u32, u32)>> = vec![Vec::new(); CLASSES];
             for (number, act) in acts.into_iter().enumerate() {
                 match act {
-                    Some((class, len)) if queue.admits(len).is_ok() => {
+                    Some((class, len)) if queue.admits(class, len).is_ok() => {
                         queue.push(waiting(number as u32, class, len));
                         model[usize::from(class)].push((number as u32, len));
                     }
@@ -240,8 +254,9 @@ mod tests {
                     }
                 }
                 for class in 0..8u8 {
-                    let ahead: u64 = model[usize::from(class)..].iter().flatten().map(|f| u64::from(wire_octets(f.1))).sum();
-                    prop_assert_eq!(queue.ahead_of(class), ahead);
+                    let ahead: Vec<_> = model[usize::from(class)..].iter().flatten().collect();
+                    let octets: u64 = ahead.iter().map(|f| u64::from(wire_octets(f.1))).sum();
+                    prop_assert_eq!(queue.ahead_of(class), (octets, ahead.len() as u32));
                 }
                 prop_assert_eq!(queue.frames() as usize, model.iter().map(Vec::len).sum::<usize>());
             }

@@ -199,7 +199,7 @@ impl Switch {
     #[inline]
     fn send<P: Pool, E: Egress>(&mut self, egress: PortId, arrival: &Arrival, pool: &mut P, out: &mut E) {
         let port = &mut self.ports[egress.index()];
-        match port.admits(arrival.len, arrival.arrived, out) {
+        match port.admits(arrival, out) {
             Ok(()) => port.enqueue(arrival, pool, out),
             Err(reason) => {
                 pool.free(arrival.frame);
@@ -226,7 +226,7 @@ impl Switch {
             if id == arrival.ingress || !port.up || reserved.is_some_and(|last| !port.passes(last)) {
                 continue;
             }
-            match port.admits(arrival.len, arrival.arrived, out) {
+            match port.admits(arrival, out) {
                 Ok(()) => {
                     if let Some(earlier) = waiting.replace(id) {
                         self.send_copy(earlier, arrival, pool, out);

@@ -204,12 +204,13 @@ fn serve(
         }
         let Some(arrival) = arrival else { break };
         let lose = |reason| Lost { frame: arrival.frame, egress: Some(port), reason };
-        let queued: u128 = waiting.iter().map(|(w, _)| w.wire).sum();
+        let before = || waiting.iter().filter(|(w, _)| w.class >= arrival.class);
+        let queued: u128 = before().map(|(w, _)| w.wire).sum();
         if queued + arrival.wire > u128::from(settings.queue_limit()) {
             lost.push(lose(DropReason::QueueBytes));
             continue;
         }
-        if waiting.len() >= settings.queue_frames as usize {
+        if before().count() >= settings.queue_frames as usize {
             lost.push(lose(DropReason::QueueFrames));
             continue;
         }
