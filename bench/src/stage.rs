@@ -15,6 +15,9 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 /// The name of every host's interface, in its own namespace.
 const INTERFACE: &str = "eth0";
 
+/// Chunks beside those of the ports, for copies of flooded frames.
+const COPIES: u32 = 1024;
+
 /// A host.
 pub(crate) struct Host {
     pub(crate) namespace: Namespace,
@@ -112,7 +115,8 @@ impl Stage {
 
     /// Opens all hosts' ports, in order.
     pub(crate) fn open_ports(&self, options: &PortOptions) -> Result<(Umem, Vec<Port>)> {
-        let mut umem = Umem::new(UmemOptions::default())?;
+        let chunks = self.hosts.len() as u32 * options.chunks(1) + COPIES;
+        let mut umem = Umem::new(UmemOptions { chunks, ..UmemOptions::default() })?;
         let ports = self.middle.run_in(|| {
             (0..self.hosts.len())
                 .map(|number| Port::open(&mut umem, &port_name(number), options))

@@ -38,8 +38,8 @@ impl Mode {
 pub struct PortOptions {
     /// Mode asked for.
     pub mode: Mode,
-    /// Entries of each bulk RX ring, a power of two. 512 to 1024 keeps the bursts, and with them the delay of express
-    /// frames, short.
+    /// Entries of each bulk RX ring, a power of two. On a port without rate it is the buffer that a burst finds: with 1024
+    /// a host's TCP lost 1 to 2 % of its segments there, with 2048 none.
     pub bulk_ring: u32,
     /// Entries of each express RX ring, a power of two.
     pub express_ring: u32,
@@ -62,7 +62,7 @@ impl Default for PortOptions {
     fn default() -> Self {
         Self {
             mode: Mode::Auto,
-            bulk_ring: 1024,
+            bulk_ring: 2048,
             express_ring: 256,
             tx_ring: 2048,
             held: 8192,
