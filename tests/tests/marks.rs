@@ -111,7 +111,7 @@ fn each_copy_of_a_flooded_sync_carries_its_own_ports_count() {
                 let expected = match (port, marks) {
                     (3, _) => Message {
                         word: 0,
-                        correction: correction + (DELTA_NS * i64::from(marks) << 16),
+                        correction: correction + ((DELTA_NS * i64::from(marks)) << 16),
                         ..message
                     },
                     (_, 0) => Message { word: mode, ..message },
@@ -201,7 +201,7 @@ fn a_trusted_port_keeps_the_counts_that_come_in_and_its_own_are_added() {
         let (word_2, correction) = match word {
             0x8002_8001 => (0x8002_8005, 0),
             0xC000_0002 => (word, 0),
-            _ => (0, DELTA_NS * at_2 << 16),
+            _ => (0, (DELTA_NS * at_2) << 16),
         };
         assert_eq!(seen.message, Message { word: word_2, correction, ..message }, "{word:#x} at the edge");
         assert_eq!(seen.sum, Sum::Right);

@@ -104,7 +104,11 @@ fn measure(
     for (plan, seen) in topology.clocks.iter().zip(clocks) {
         match seen {
             Ok(mut seen) => {
-                seen.recording.join(|id| totals.converted.get(id).copied());
+                seen.recording.join(|id| {
+                    // Requests go to the server, Syncs to the client.
+                    let hops = if id.message_type == 1 { &plan.to_server } else { &plan.to_client };
+                    Some(totals.converted(hops, id))
+                });
                 outcome.take_clock(clock_outcome(plan, &topology, &seen, outcome.duration_s));
             }
             Err(e) => outcome.failed.push(e.to_string()),

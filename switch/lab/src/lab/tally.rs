@@ -1,6 +1,7 @@
 //! What the ports did during the measurement, from the worker's records of every frame.
 
 use crate::record::Sink;
+use crate::topology::Hop;
 use hdrhistogram::Histogram;
 use plimsoll_core::wire::ptp::MessageId;
 use plimsoll_core::{MarkOutcome, config::wire_octets};
@@ -133,8 +134,16 @@ pub(crate) fn lateness(h: &Histogram<u64>) -> Lateness {
 pub(crate) struct Totals {
     /// By switch and port.
     pub(crate) ports: HashMap<(u16, u16), PortTally>,
-    /// Nanoseconds that edge conversion added to each message's correctionField, all switches together.
-    pub(crate) converted: HashMap<MessageId, u64>,
+    /// Nanoseconds that edge conversion added to each message's correctionField, by the port that did: a flooded
+    /// message is converted at every edge it leaves by, each copy by its own count.
+    converted: HashMap<(Hop, MessageId), u64>,
+}
+
+impl Totals {
+    /// Nanoseconds that edges on this way added to a message.
+    pub(crate) fn converted(&self, hops: &[Hop], message: &MessageId) -> u64 {
+        hops.iter().filter_map(|hop| self.converted.get(&(*hop, *message))).sum()
+    }
 }
 
 /// The sink for records, and the handle to what it found.
@@ -157,12 +166,13 @@ impl Tally {
 impl Sink for Tally {
     fn take(&mut self, record: &Record) -> Result<(), String> {
         let mut totals = self.totals();
+        let Some(egress) = record.egress else { return Ok(()) };
         if let (Fate::Sent(sent), Some(message)) = (&record.fate, record.message)
             && sent.mark.converted_ns > 0
         {
-            *totals.converted.entry(message).or_default() += sent.mark.converted_ns;
+            let hop = Hop { switch: record.switch, port: egress.0 };
+            *totals.converted.entry((hop, message)).or_default() += sent.mark.converted_ns;
         }
-        let Some(egress) = record.egress else { return Ok(()) };
         let at = match &record.fate {
             Fate::Sent(sent) => sent.released.0,
             Fate::Dropped(_) => record.arrived.0,
@@ -246,7 +256,7 @@ mod tests {
     }
 
     #[test]
-    fn marks_are_told_by_r_and_conversions_add_up_over_switches() {
+    fn marks_are_told_by_r_and_conversions_by_their_way() {
         let mut tally = tally();
         let mark = |outcome, r| MarkRecord { outcome, r, ..MarkRecord::default() };
         for (outcome, r) in [
@@ -259,14 +269,19 @@ mod tests {
             tally.take(&record(2_000_000, 0, 3, mark(outcome, r))).unwrap();
         }
         let message = MessageId { domain: 0, message_type: 0, sequence_id: 7, source_port_identity: [1; 10] };
-        for converted_ns in [400, 30] {
+        // The message leaves by port 1 of switch 0 and port 2 of switch 1; its flooded copies by others.
+        for (switch, port, converted_ns) in [(0, 1, 400), (1, 2, 30), (1, 1, 5000), (0, 2, 70)] {
             let edge = MarkRecord { edge: EdgeOutcome::default(), converted_ns, ..MarkRecord::default() };
+            let egress = Some(PortId(port));
             // Before the window: clocks are cut by their own.
-            tally.take(&Record { message: Some(message), ..record(500_000, 0, 3, edge) }).unwrap();
+            let record = Record { switch, egress, message: Some(message), ..record(500_000, 0, 3, edge) };
+            tally.take(&record).unwrap();
         }
         let totals = tally.totals();
         let port = &totals.ports[&(0, 1)];
         assert_eq!((port.marks.clone(), port.saturated), (BTreeMap::from([(0, 1), (3, 2)]), 1));
-        assert_eq!(totals.converted[&message], 430);
+        let way = [Hop { switch: 0, port: 1 }, Hop { switch: 1, port: 2 }];
+        assert_eq!(totals.converted(&way, &message), 430);
+        assert_eq!(totals.converted(&way, &MessageId { sequence_id: 8, ..message }), 0);
     }
 }

@@ -33,8 +33,9 @@ impl CsvFile {
     /// # Errors
     /// One line with path, errno and remedy.
     pub fn create(path: &Path, names: Names) -> Result<Self, String> {
-        let file = File::create(path)
-            .map_err(|e| format!("record {}: create: {e}; name a file in a folder you may write", path.display()))?;
+        let file = File::create(path).map_err(|e| {
+            format!("record {}: create: {e}; name a file in a folder you may write", path.display())
+        })?;
         let mut csv = Self { path: path.into(), out: BufWriter::with_capacity(1 << 20, file), names };
         writeln!(csv.out, "{CSV_HEADER}").map_err(|e| csv.failure(&e))?;
         Ok(csv)
@@ -45,7 +46,8 @@ impl CsvFile {
     }
 
     fn write(&mut self, r: &Record) -> std::io::Result<()> {
-        let (switch, ports) = self.names.get(usize::from(r.switch)).map_or(("", &[][..]), |(s, p)| (s.as_str(), p));
+        let (switch, ports) =
+            self.names.get(usize::from(r.switch)).map_or(("", &[][..]), |(s, p)| (s.as_str(), p));
         let name = |p: PortId| ports.get(usize::from(p.0)).map_or("", String::as_str);
         let out = &mut self.out;
         write!(

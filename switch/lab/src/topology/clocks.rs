@@ -5,7 +5,7 @@ use super::file::{Clock, File};
 use super::network::{Network, Node};
 use super::ports::SwitchPlan;
 use crate::clock::Transport;
-use plimsoll_core::config::wire_octets;
+use plimsoll_core::{PortConfig, config::wire_octets};
 use serde::{Deserialize, Serialize};
 use std::collections::HashSet;
 use std::fmt;
@@ -84,6 +84,19 @@ pub struct ClockPlan {
     /// Marks from which on a message may have waited longer than they say: the least of N and the sum of all R on the
     /// way; 0 where nothing marks.
     pub saturated_at: u32,
+    /// Switch ports by which messages leave for the client.
+    pub to_client: Vec<Hop>,
+    /// Switch ports by which messages leave for the server.
+    pub to_server: Vec<Hop>,
+}
+
+/// A switch port on a way, as the worker numbers them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Hop {
+    /// [`super::Topology::switches`].
+    pub switch: u16,
+    /// [`SwitchPlan::config`]'s ports.
+    pub port: u16,
 }
 
 /// Ports, as (switch, host), that convert marks since a clock asks for `compensation = "edge"`.
@@ -179,6 +192,8 @@ pub(super) fn plan(
         };
         let [server, client] =
             network.pair(source, (&clock.server, "clock.server"), (&clock.client, "clock.client"))?;
+        let to_client = hops(network, switches, server, client);
+        let to_server = hops(network, switches, client, server);
         clocks.push(ClockPlan {
             name,
             server,
@@ -188,51 +203,58 @@ pub(super) fn plan(
             interval_ns: interval(source, clock)?,
             compensation: compensation(source, clock, marking)?,
             domain,
-            saturated_at: saturated_at(network, switches, server, client),
+            saturated_at: saturated_at(switches, &to_client).min(saturated_at(switches, &to_server)),
+            to_client,
+            to_server,
         });
     }
     Ok(clocks)
 }
 
+/// The switch ports by which a message leaves, from one host to another.
+fn hops(network: &Network, switches: &[SwitchPlan], from: usize, to: usize) -> Vec<Hop> {
+    let way = network.way(Node::Host(from), Node::Host(to)).unwrap_or_default();
+    way.windows(2)
+        .filter_map(|pair| {
+            let Node::Switch(switch) = pair[0] else { return None };
+            let port = switches[switch].peers.iter().position(|peer| *peer == pair[1])?;
+            Some(Hop { switch: switch as u16, port: port as u16 })
+        })
+        .collect()
+}
+
+fn port<'s>(switches: &'s [SwitchPlan], hop: &Hop) -> &'s PortConfig {
+    &switches[usize::from(hop.switch)].config.ports[usize::from(hop.port)]
+}
+
 /// Nanoseconds by which a message takes longer to the client than to the server on idle links, as their rates and
 /// delays say: what no clock can see, and half of which is its error.
-pub(super) fn asymmetry_ns(network: &Network, switches: &[SwitchPlan], clock: &ClockPlan) -> f64 {
+pub(super) fn asymmetry_ns(switches: &[SwitchPlan], clock: &ClockPlan) -> f64 {
     // 44 octets of PTP over Ethernet or UDP.
     let frame = wire_octets(match clock.transport {
         Transport::L2 => 14 + 44,
         Transport::UdpV4 => 14 + 20 + 8 + 44,
         Transport::UdpV6 => 14 + 40 + 8 + 44,
     });
-    let takes = |from, to| -> f64 {
-        let way = network.way(Node::Host(from), Node::Host(to)).unwrap_or_default();
-        way.windows(2)
-            .filter_map(|hop| {
-                let Node::Switch(switch) = hop[0] else { return None };
-                let port = switches[switch].peers.iter().position(|peer| *peer == hop[1])?;
-                let port = &switches[switch].config.ports[port];
+    let takes = |hops: &[Hop]| -> f64 {
+        hops.iter()
+            .map(|hop| {
+                let port = port(switches, hop);
                 let serial = port.rate.map_or(0.0, |rate| f64::from(frame) * 8e9 / rate.0 as f64);
-                Some(serial + port.delay.0 as f64)
+                serial + port.delay.0 as f64
             })
             .sum()
     };
-    takes(clock.server, clock.client) - takes(clock.client, clock.server)
+    takes(&clock.to_client) - takes(&clock.to_server)
 }
 
-/// The most that the marks of the shorter direction can say.
-fn saturated_at(network: &Network, switches: &[SwitchPlan], server: usize, client: usize) -> u32 {
-    let sum = |from, to| {
-        let way = network.way(Node::Host(from), Node::Host(to)).unwrap_or_default();
-        let marks = way.windows(2).filter_map(|hop| {
-            let Node::Switch(switch) = hop[0] else { return None };
-            let port = switches[switch].peers.iter().position(|peer| *peer == hop[1])?;
-            switches[switch].config.ports[port].mark
-        });
-        marks.fold((0_u32, u32::MAX), |(sum, n), mark| {
-            (sum.saturating_add(mark.thresholds), n.min(mark.counter_max))
-        })
-    };
-    let (there, back) = (sum(server, client), sum(client, server));
-    there.0.min(there.1).min(back.0.min(back.1))
+/// The most that the marks of this way can say.
+fn saturated_at(switches: &[SwitchPlan], hops: &[Hop]) -> u32 {
+    let marks = hops.iter().filter_map(|hop| port(switches, hop).mark);
+    let (sum, n) = marks.fold((0_u32, u32::MAX), |(sum, n), mark| {
+        (sum.saturating_add(mark.thresholds), n.min(mark.counter_max))
+    });
+    sum.min(n)
 }
 
 fn interval(source: &Source<'_>, clock: &Clock) -> Result<u64, TopologyError> {

@@ -15,7 +15,7 @@ mod ports;
 mod run;
 mod values;
 
-pub use clocks::{ClockPlan, Compensation, Daemon};
+pub use clocks::{ClockPlan, Compensation, Daemon, Hop};
 pub use error::TopologyError;
 pub use flows::FlowPlan;
 pub use hosts::{HostPlan, PREFIX_V4, PREFIX_V6};
@@ -147,7 +147,7 @@ impl Topology {
             warnings.extend(switch.config.warnings().iter().map(ToString::to_string));
         }
         for clock in &clocks {
-            let ns = clocks::asymmetry_ns(&network, &switches, clock);
+            let ns = clocks::asymmetry_ns(&switches, clock);
             if ns.abs() >= ASYMMETRY_NS {
                 warnings.push(format!(
                     "clock {}: by rates and delays its messages take {:.1} us {} to the client than back, a constant \
