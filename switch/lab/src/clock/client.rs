@@ -65,7 +65,7 @@ pub struct Client {
     config: ClientConfig,
     identity: PortIdentity,
     sockets: Sockets,
-    /// The first server heard; the client stays with it.
+    /// The first server heard, by Sync, Follow_Up or Announce; the client stays with it.
     server: Option<PortIdentity>,
     halves: VecDeque<HalfSync>,
     /// sequenceId and t3 of Delay_Reqs on their way.
@@ -168,10 +168,8 @@ impl Client {
     }
 
     fn take(&mut self, received: &Received) {
-        let ours = |message: &Message| {
-            message.domain == self.config.domain
-                && *self.server.get_or_insert(message.source) == message.source
-        };
+        let (domain, server) = (self.config.domain, &mut self.server);
+        let ours = |message: &Message| message.domain == domain && is_of_server(server, message);
         let Some(message) = received.message.ok().filter(ours) else {
             self.recording.counters.ignored += 1;
             return;
@@ -255,5 +253,40 @@ impl Client {
             count_in_correction: if in_correction { count } else { 0 },
             converted_ns: 0.0,
         });
+    }
+}
+
+/// Whether a message of the domain is the server's. The first that says what only a server says is it: requests of
+/// other clients come by multicast too.
+fn is_of_server(server: &mut Option<PortIdentity>, message: &Message) -> bool {
+    if matches!(message.body, Body::Sync { .. } | Body::FollowUp { .. } | Body::Announce { .. }) {
+        server.get_or_insert(message.source);
+    }
+    *server == Some(message.source)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn another_clients_request_makes_no_server() {
+        let message = |last: u8, body| Message {
+            domain: 0,
+            flags: 0,
+            correction: 0,
+            word: 0,
+            source: PortIdentity([last; 10]),
+            sequence: 0,
+            log_interval: 0,
+            body,
+        };
+        let mut server = None;
+        assert!(!is_of_server(&mut server, &message(7, Body::DelayReq { origin_ns: 0 })));
+        assert_eq!(server, None);
+        assert!(is_of_server(&mut server, &message(1, Body::Sync { origin_ns: 0 })));
+        assert!(!is_of_server(&mut server, &message(2, Body::Sync { origin_ns: 0 })));
+        assert!(!is_of_server(&mut server, &message(7, Body::DelayReq { origin_ns: 0 })));
+        assert_eq!(server, Some(message(1, Body::Sync { origin_ns: 0 }).source));
     }
 }
