@@ -39,6 +39,9 @@ pub struct SwitchConfig {
     pub fdb_capacity: usize,
     /// Age after which a learnt entry is forgotten (802.1Q default 300 s).
     pub fdb_age: Nanos,
+    /// What the FDB's hash is made of. With a random one no sender can choose addresses that cluster in the table; what
+    /// is forwarded where does not depend on it.
+    pub fdb_seed: u64,
 }
 
 impl Default for SwitchConfig {
@@ -48,6 +51,7 @@ impl Default for SwitchConfig {
             ports: Vec::new(),
             fdb_capacity: 16_384,
             fdb_age: Nanos(300_000_000_000),
+            fdb_seed: 0,
         }
     }
 }

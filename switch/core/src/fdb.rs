@@ -1,8 +1,10 @@
 //! The forwarding database: which port a station is behind, by VLAN and MAC address (802.1Q-2018 clause 8.8).
 //!
 //! One table with open addressing and linear probing: no allocation after it is made, and no more than [`PROBES`]
-//! slots looked at for any frame, whatever addresses a sender makes up. Old entries are forgotten by a hand that goes
-//! round the table a few slots at a time.
+//! slots looked at to find an address, whatever a sender makes up. Which slot an address gets depends on a seed that
+//! senders do not know, so that they cannot choose addresses that cluster. Old entries are forgotten by a hand that
+//! goes round the table: each step ends after [`STEP`] slots looked at, and one removal more, which looks at the slots
+//! up to the next empty one (half of them are empty: a few).
 
 use serde::Serialize;
 
@@ -10,7 +12,7 @@ use crate::{Nanos, PortId, wire::ethernet::Mac};
 
 /// Slots looked at for one address at most. Half the slots stay empty, so honest traffic needs a few.
 const PROBES: usize = 128;
-/// Slots that the hand passes in one step.
+/// Slots looked at in one step of the hand, those that a removal looks at included.
 const STEP: usize = 64;
 /// Time between two steps of the hand.
 const STEP_NS: u64 = 1_000_000;
@@ -70,10 +72,22 @@ pub(crate) struct Fdb {
     slots: Box<[Slot]>,
     /// How far a hash is shifted to become an index.
     shift: u32,
+    /// What makes the hash one that nobody else knows; the second is odd.
+    secret: [u64; 2],
     age: u64,
     hand: usize,
     stepped: Nanos,
     stats: FdbStats,
+}
+
+/// 2^64 divided by the golden ratio, odd.
+const GOLDEN: u64 = 0x9E37_79B9_7F4A_7C15;
+
+/// A number that looks like none of its neighbours' (the finaliser of SplitMix64).
+const fn mix(seed: u64) -> u64 {
+    let seed = (seed ^ seed >> 30).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+    let seed = (seed ^ seed >> 27).wrapping_mul(0x94D0_49BB_1331_11EB);
+    seed ^ seed >> 31
 }
 
 /// VLAN and address as one number.
@@ -83,12 +97,14 @@ pub(crate) const fn key(vlan: u16, mac: Mac) -> u64 {
 }
 
 impl Fdb {
-    /// A database for `capacity` entries (1 or more) that live `age`.
-    pub(crate) fn new(capacity: usize, age: Nanos) -> Self {
+    /// A database for `capacity` entries (1 or more) that live `age`, hashed by `seed`.
+    pub(crate) fn new(capacity: usize, age: Nanos, seed: u64) -> Self {
         let slots = (2 * capacity).next_power_of_two();
+        let secret = mix(seed ^ GOLDEN);
         Self {
             slots: vec![FREE; slots].into(),
             shift: u64::BITS - slots.trailing_zeros(),
+            secret: [secret, mix(secret ^ GOLDEN) | 1],
             age: age.0,
             hand: 0,
             stepped: Nanos(0),
@@ -140,19 +156,25 @@ impl Fdb {
     pub(crate) fn flush(&mut self, port: Option<PortId>) -> u64 {
         let gone = |slot: &Slot| !slot.fixed && port.is_none_or(|port| port.0 == slot.port);
         let before = self.stats.entries;
-        let mut at = 0;
-        while at < self.slots.len() {
-            // Removing moves a later entry into this slot: look at it again.
-            if self.slots[at].port != EMPTY && gone(&self.slots[at]) {
-                self.remove(at);
-            } else {
-                at += 1;
+        // One round from an empty slot on, so that every entry comes after those it may move up behind.
+        let Some(start) = self.slots.iter().position(|slot| slot.port == EMPTY) else { return 0 };
+        let mut at = self.next(start);
+        while at != start {
+            let slot = std::mem::replace(&mut self.slots[at], FREE);
+            if slot.port != EMPTY && gone(&slot) {
+                self.stats.entries -= 1;
+            } else if slot.port != EMPTY {
+                // Its own slot, now free, is within reach.
+                let to = self.find(slot.key).err().flatten().unwrap_or(at);
+                self.slots[to] = slot;
             }
+            at = self.next(at);
         }
         before - self.stats.entries
     }
 
-    /// Moves the hand on where it is time: about a second for a whole round of the default table.
+    /// Moves the hand on where it is time: a whole round of the default table's 32768 slots takes half a second, and
+    /// longer while many entries go.
     #[inline]
     pub(crate) fn tick(&mut self, now: Nanos) {
         if now.since(self.stepped) >= STEP_NS {
@@ -200,13 +222,15 @@ impl Fdb {
         let mut left = STEP.min(self.slots.len());
         while left > 0 {
             let slot = &self.slots[self.hand];
-            if slot.port != EMPTY && !slot.fixed && now.since(slot.seen) >= self.age {
-                self.remove(self.hand);
+            let looked_at = if slot.port != EMPTY && !slot.fixed && now.since(slot.seen) >= self.age {
                 self.stats.aged += 1;
+                // A later entry may now be here: the hand stays.
+                self.remove(self.hand)
             } else {
                 self.hand = self.next(self.hand);
-            }
-            left -= 1;
+                1
+            };
+            left = left.saturating_sub(looked_at);
         }
     }
 
@@ -228,7 +252,8 @@ impl Fdb {
     }
 
     /// Empties a slot and moves those behind it up, so that no search ends too early and nothing needs a tombstone.
-    fn remove(&mut self, at: usize) {
+    /// Returns how many slots were looked at.
+    fn remove(&mut self, at: usize) -> usize {
         let mut hole = at;
         let mut next = self.next(at);
         while self.slots[next].port != EMPTY {
@@ -242,12 +267,16 @@ impl Fdb {
         }
         self.slots[hole] = FREE;
         self.stats.entries -= 1;
+        self.distance(at, next)
     }
 
     #[inline]
     fn home(&self, key: u64) -> usize {
-        // Fibonacci hashing: the upper bits of the product depend on all bits of the key.
-        ((key ^ key >> 32).wrapping_mul(0x9E37_79B9_7F4A_7C15) >> self.shift) as usize
+        // Both halves of a product with a secret, folded: every bit of the key, and the secret, are in every bit.
+        let product = u128::from(key ^ self.secret[0]) * u128::from(self.secret[1]);
+        let folded = (product >> 64) as u64 ^ product as u64;
+        // The upper bits of this product depend on all of them.
+        (folded.wrapping_mul(GOLDEN) >> self.shift) as usize
     }
 
     #[inline]
@@ -286,7 +315,7 @@ mod tests {
 
     #[test]
     fn stations_are_learnt_move_and_are_forgotten() {
-        let mut fdb = Fdb::new(16, AGE);
+        let mut fdb = Fdb::new(16, AGE, 0);
         assert_eq!(fdb.look_up(station(1), Nanos(0)), None);
         fdb.learn(station(1), PortId(3), Nanos(10));
         assert_eq!(fdb.look_up(station(1), Nanos(1009)), Some(PortId(3)));
@@ -301,7 +330,7 @@ mod tests {
 
     #[test]
     fn the_cap_holds_until_something_is_old() {
-        let mut fdb = Fdb::new(4, AGE);
+        let mut fdb = Fdb::new(4, AGE, 0);
         (0..10).for_each(|n| fdb.learn(station(n), PortId(0), Nanos(u64::from(n))));
         assert_eq!((fdb.stats().entries, fdb.stats().refused), (4, 6));
         fdb.learn(station(9), PortId(0), Nanos(1000));
@@ -311,7 +340,7 @@ mod tests {
 
     #[test]
     fn fixed_entries_neither_age_nor_move_nor_flush() {
-        let mut fdb = Fdb::new(4, AGE);
+        let mut fdb = Fdb::new(4, AGE, 0);
         assert!(fdb.fix(station(1), PortId(1)));
         fdb.learn(station(1), PortId(2), Nanos(5));
         fdb.learn(station(2), PortId(2), Nanos(5));
@@ -326,26 +355,52 @@ mod tests {
         assert!(shown[0].fixed && shown[0].age_ns == 0);
     }
 
+    /// Addresses that all get slot `home`, as one who knew the seed could make them up.
+    fn colliding(fdb: &Fdb, home: usize) -> impl Iterator<Item = u64> {
+        (0..1 << 46).filter(move |key| fdb.home(*key) == home)
+    }
+
     #[test]
     fn addresses_made_up_to_collide_cost_a_bounded_search() {
-        let mut fdb = Fdb::new(4096, AGE);
-        // Keys whose product has the same upper bits: multiples of the constant's inverse, one apart.
-        let inverse = {
-            let (k, mut x) = (0x9E37_79B9_7F4A_7C15u64, 1u64);
-            for _ in 0..6 {
-                x = x.wrapping_mul(2u64.wrapping_sub(k.wrapping_mul(x)));
-            }
-            x
-        };
-        let unfold = |mixed: u64| mixed ^ mixed >> 32;
-        for n in 0..1000 {
-            fdb.learn(unfold(inverse.wrapping_mul(n)), PortId(0), Nanos(0));
-        }
+        let mut fdb = Fdb::new(256, AGE, 1);
+        let keys: Vec<_> = colliding(&fdb, 7).take(200).collect();
+        keys.iter().for_each(|key| fdb.learn(*key, PortId(0), Nanos(0)));
         assert_eq!(fdb.stats().entries, PROBES as u64);
-        assert_eq!(fdb.stats().refused, 1000 - PROBES as u64);
+        assert_eq!(fdb.stats().refused, 200 - PROBES as u64);
         fdb.learn(station(1), PortId(1), Nanos(0));
         assert_eq!(fdb.look_up(station(1), Nanos(0)), Some(PortId(1)));
         assert_eq!(fdb.flush(None), PROBES as u64 + 1);
+        // To a switch with another seed they are addresses like any.
+        let mut other = Fdb::new(256, AGE, 2);
+        keys.iter().for_each(|key| other.learn(*key, PortId(0), Nanos(0)));
+        assert_eq!((other.stats().entries, other.stats().refused), (200, 0));
+    }
+
+    #[test]
+    fn a_step_ends_by_the_slots_it_has_looked_at() {
+        let mut fdb = Fdb::new(256, AGE, 1);
+        let keys: Vec<_> = colliding(&fdb, 7).take(PROBES).collect();
+        keys.iter().for_each(|key| fdb.learn(*key, PortId(0), Nanos(0)));
+        fdb.hand = 7;
+        // A cluster of 128: each removal looks at more than a step's slots, and is its last.
+        fdb.step(AGE);
+        assert_eq!(fdb.stats().aged, 1);
+        (1..PROBES).for_each(|_| fdb.step(AGE));
+        assert_eq!(fdb.stats().entries, 0);
+    }
+
+    #[test]
+    fn a_flush_of_one_port_leaves_the_others_findable() {
+        let mut fdb = Fdb::new(256, AGE, 1);
+        let last = fdb.slots.len() - 3;
+        // Round the end of the table, every third behind the port that goes.
+        let keys: Vec<_> = colliding(&fdb, last).take(60).chain(colliding(&fdb, 1).take(60)).collect();
+        (0..).zip(&keys).for_each(|(n, key)| fdb.learn(*key, PortId(n % 3), Nanos(0)));
+        assert_eq!(fdb.flush(Some(PortId(1))), 40);
+        for (n, key) in (0..).zip(&keys) {
+            assert_eq!(fdb.look_up(*key, Nanos(0)), Some(PortId(n % 3)).filter(|port| port.0 != 1));
+        }
+        assert_eq!(fdb.stats().entries, 80);
     }
 
     #[derive(Clone, Debug)]
@@ -371,7 +426,7 @@ mod tests {
         /// Against a map, in a table so small that entries collide, wrap round and move up all the time.
         #[test]
         fn it_is_a_map_that_forgets(acts in prop::collection::vec(act(), 1..400)) {
-            let mut fdb = Fdb::new(16, AGE);
+            let mut fdb = Fdb::new(16, AGE, 0);
             let mut map: HashMap<u8, (u16, u64)> = HashMap::new();
             let mut now = 0;
             for act in acts {

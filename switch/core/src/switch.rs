@@ -48,7 +48,7 @@ impl Switch {
         let ports = (0..).map(PortId).zip(&config.ports);
         Ok(Self {
             ports: ports.map(|(id, port)| Port::new(id, port, config.delta())).collect(),
-            fdb: Fdb::new(config.fdb_capacity, config.fdb_age),
+            fdb: Fdb::new(config.fdb_capacity, config.fdb_age, config.fdb_seed),
             last_arrival: Nanos(0),
             inversions: Inversions::default(),
             now: Nanos(0),

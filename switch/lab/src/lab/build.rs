@@ -2,6 +2,7 @@
 
 use super::LabError;
 use crate::topology::{Cable, Node as Place, PREFIX_V4, PREFIX_V6, SwitchPlan, Topology};
+use plimsoll_core::SwitchConfig;
 use plimsoll_port::namespace::Namespace;
 use plimsoll_port::netlink::{Link, Netlink, VethEnd};
 use plimsoll_port::worker::Node;
@@ -140,7 +141,7 @@ pub(super) fn open(topology: &Topology, namespaces: &Namespaces) -> Result<(Vec<
             .map_err(LabError::namespace(&plan.name))?
             .map_err(LabError::port(&plan.name))?;
         nodes.push(Node {
-            switch: plan.config.clone(),
+            switch: SwitchConfig { fdb_seed: rand::random(), ..plan.config.clone() },
             release: vec![plan.release; ports.len()],
             ports,
             latency: plan.latency_ns,

@@ -160,7 +160,8 @@ fn switches(
 }
 
 fn bare(raw: &File, name: &str) -> RunSwitch {
-    let mut config = SwitchConfig { name: name.to_owned(), ..SwitchConfig::default() };
+    let fdb_seed = rand::random();
+    let mut config = SwitchConfig { name: name.to_owned(), fdb_seed, ..SwitchConfig::default() };
     let written = raw.switch.get(name);
     config.fdb_capacity = written.and_then(|w| w.fdb_capacity).unwrap_or(config.fdb_capacity);
     config.fdb_age = written.and_then(|w| w.fdb_age).map_or(config.fdb_age, |age| Nanos(age.nanos()));
