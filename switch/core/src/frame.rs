@@ -94,6 +94,8 @@ pub struct Discard {
     pub egress: Option<PortId>,
     /// Its length in octets, without FCS.
     pub len: u32,
+    /// Its arrival's own stamp.
+    pub stamp: Nanos,
     /// Its arrival as used.
     pub arrived: Nanos,
 }

@@ -29,7 +29,14 @@ pub(crate) struct Arrival {
 
 impl Arrival {
     pub(crate) fn lost(&self, reason: DropReason, egress: Option<PortId>) -> Discard {
-        Discard { reason, ingress: self.ingress, egress, len: self.len, arrived: self.arrived }
+        Discard {
+            reason,
+            ingress: self.ingress,
+            egress,
+            len: self.len,
+            stamp: self.stamp,
+            arrived: self.arrived,
+        }
     }
 }
 
@@ -57,6 +64,7 @@ pub(crate) struct Port {
     pub(crate) tx: Traffic,
     pub(crate) drops: DropCounts,
     pub(crate) counts_cleared: u64,
+    pub(crate) counts_untouched: u64,
     marked: MarkCounts,
     converted: EdgeCounts,
     marks: Marks,
@@ -70,7 +78,7 @@ impl Port {
             id,
             pace: config.rate.map(Pace::new),
             free: Instant::default(),
-            queue: Queue::new(config.queue_limit(), config.queue_frames),
+            queue: Queue::new(config.queue_limit(), config.frames_limit()),
             default_class: class::of_priority(config.default_priority),
             sync_class: config.sync_class,
             mark: config.mark,
@@ -84,6 +92,7 @@ impl Port {
             tx: Traffic::default(),
             drops: DropCounts::default(),
             counts_cleared: 0,
+            counts_untouched: 0,
             marked: MarkCounts::default(),
             converted: EdgeCounts::default(),
             marks: Marks::new(config.mark.map_or(0, |mark| mark.thresholds)),
@@ -247,6 +256,7 @@ impl Port {
                 ingress,
                 egress,
                 len: d.len,
+                stamp: d.stamp,
                 arrived: d.arrived,
             });
         }
@@ -272,6 +282,7 @@ impl Port {
             tx: self.tx,
             drops: self.drops,
             counts_cleared: self.counts_cleared,
+            counts_untouched: self.counts_untouched,
             mark: self.marked,
             edge: self.converted,
             marks: self.marks.clone(),

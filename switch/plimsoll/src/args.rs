@@ -86,6 +86,9 @@ pub(crate) struct Show {
     /// Which switch, where several run
     #[arg(long)]
     pub(crate) name: Option<String>,
+    /// With fdb: forget the learnt addresses
+    #[arg(long)]
+    pub(crate) flush: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]

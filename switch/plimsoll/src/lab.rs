@@ -19,8 +19,8 @@ use serde_json::json;
 use crate::{
     Usage,
     args::{Lab, LabRun, LabUp},
-    control::{Event, Server},
-    run::answer,
+    control::Server,
+    serve,
 };
 
 pub(crate) fn lab(command: &Lab) -> Result<ExitCode> {
@@ -114,12 +114,13 @@ fn stay(args: &LabUp) -> Result<ExitCode> {
     let traffic = if args.traffic { Some(Traffic::start(&running)?) } else { None };
     file.publish(&running)?;
     eprintln!("lab {} stands; SIGINT ends it", running.topology().name);
-    while server.wait(None, |request| answer(running.worker(), request))? != Event::Stop {}
+    let held = serve::hold(&mut server, running.worker());
     if let Some(traffic) = traffic {
         traffic.stop(&running);
     }
     let last = running.stop()?;
     drop(file);
+    held?;
     if last.frames.is_whole() {
         return Ok(ExitCode::SUCCESS);
     }

@@ -13,6 +13,7 @@ mod control;
 mod doctor;
 mod lab;
 mod run;
+mod serve;
 mod show;
 
 use std::process::ExitCode;

@@ -1,33 +1,35 @@
 //! `plimsoll run`: a switch on interfaces of this machine, until SIGINT or SIGTERM.
 
 use std::{
-    collections::BTreeSet,
     os::fd::{AsFd, AsRawFd},
     process::ExitCode,
 };
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 use plimsoll_core::SwitchConfig;
 use plimsoll_lab::{
     record::{Collector, CsvFile},
     topology::{RunFile, RunSwitch},
 };
 use plimsoll_port::{
-    Mode, Port, PortError, PortOptions, Umem, UmemOptions,
-    netlink::{Ethtool, Link, LinkEvent, LinkMonitor, Netlink},
+    Mode, Port, PortOptions, Umem, UmemOptions,
+    netlink::{Link, LinkMonitor, Netlink},
     worker::{Idle, Node, RecordWhat, Records, ReleaseAt, Worker, WorkerConfig},
 };
 
 use crate::{
     Usage,
     args::{IdleArg, Run},
-    control::{Event, Request, Server},
+    control::Server,
+    serve,
 };
 
 /// Records between two visits of the thread that writes them: a tenth of a second at a million frames a second.
 const RECORDS: usize = 1 << 17;
 /// Where arguments stand, in messages.
 const COMMAND_LINE: &str = "command line";
+/// Longest pipeline latency, as in files.
+const LONGEST_LATENCY_NS: u64 = 1_000_000_000;
 /// Longest frame that fits a chunk of 2048 octets, less header and two tags.
 const SMALL_MTU: u32 = 1792 - 22;
 
@@ -40,7 +42,12 @@ pub(crate) fn run(args: &Run) -> Result<ExitCode> {
     server.watch(monitor.as_fd().as_raw_fd())?;
 
     let links = look_up(&file)?;
+    for warning in file.switches.iter().flat_map(|switch| switch.config.warnings()) {
+        eprintln!("warning: {warning}");
+    }
     let mut umem = Umem::new(memory(&links, &file)?)?;
+    let nodes = file.switches.iter().map(|switch| open(switch, &mut umem)).collect::<Result<Vec<_>>>()?;
+    // Once the ports are ours: a start that is refused leaves an older record as it is.
     let records = args.record.as_ref().map(|_| Records::new(RECORDS, RecordWhat::All));
     let collector = match (&args.record, &records) {
         (Some(path), Some(records)) => {
@@ -49,7 +56,6 @@ pub(crate) fn run(args: &Run) -> Result<ExitCode> {
         }
         _ => None,
     };
-    let nodes = file.switches.iter().map(|switch| open(switch, &mut umem)).collect::<Result<Vec<_>>>()?;
     let opened: Vec<_> = nodes.iter().flat_map(|n| n.ports.iter().flatten()).map(told).collect();
     let idle = match args.idle {
         Some(IdleArg::Spin) => Idle::Spin,
@@ -60,10 +66,13 @@ pub(crate) fn run(args: &Run) -> Result<ExitCode> {
     let worker = Worker::spawn(WorkerConfig { nodes, umem, cpu: args.cpu.or(file.cpu), idle, records })?;
     opened.iter().for_each(|port| eprint!("{port}"));
     eprintln!("switch {name:?} runs; `plimsoll show ports` shows it, SIGINT ends it");
-    serve(&mut server, &mut monitor, &worker, &file)?;
+    let served = serve::serve(&mut server, &mut monitor, &worker, &file);
 
-    let last = worker.stop()?;
+    let last = worker.stop();
+    // The record first, whatever else went wrong.
     let mut failures = collector.map_or_else(Vec::new, Collector::finish);
+    served?;
+    let last = last?;
     if !last.frames.is_whole() {
         failures.push(format!("frames are missing at the end: {:?}; please report this", last.frames));
     }
@@ -123,12 +132,28 @@ fn plan(args: &Run) -> Result<RunFile> {
         text.push_str(&port_table(port)?);
     }
     let mut file = RunFile::parse(&label, &text).map_err(|e| Usage(without_place(&e.to_string())))?;
+    if let Some(cpu) = args.cpu.or(file.cpu)
+        && !may_use(cpu)
+    {
+        return Err(
+            Usage(format!("CPU {cpu} is not there, or not for this process; name one of `nproc`")).into()
+        );
+    }
     if let Some(latency) = args.latency {
+        if latency.nanos() > LONGEST_LATENCY_NS {
+            return Err(Usage(format!("--latency {latency}: more than 1 s; 100us makes marks exact")).into());
+        }
         for switch in &mut file.switches {
             switch.latency_ns = latency.nanos();
         }
     }
     Ok(file)
+}
+
+/// Whether this process may run on this CPU.
+fn may_use(cpu: usize) -> bool {
+    use rustix::thread::{CpuSet, sched_getaffinity};
+    cpu < CpuSet::MAX_CPU && sched_getaffinity(None).is_ok_and(|set| set.is_set(cpu))
 }
 
 /// The message without the line and column of a text that nobody wrote.
@@ -189,18 +214,18 @@ fn look_up(file: &RunFile) -> Result<Vec<Link>> {
 
 /// Frame memory for all ports, with chunks that hold the largest MTU.
 fn memory(links: &[Link], file: &RunFile) -> Result<UmemOptions> {
-    let ethtool = Ethtool::open()?;
     let mut chunks = 0;
-    for port in file.switches.iter().flat_map(|s| &s.config.ports) {
-        // A driver that does not tell has one queue.
-        let queues = ethtool.channels(&port.name).map_or(1, |c| c.rx.max(1));
-        chunks += PortOptions::default().chunks(queues);
+    for switch in &file.switches {
+        for (number, port) in switch.config.ports.iter().enumerate() {
+            chunks += options(switch, number).chunks_for(&port.name)?;
+        }
     }
     let large = links.iter().any(|link| link.mtu > SMALL_MTU);
     Ok(UmemOptions { chunks, chunk_size: if large { 4096 } else { 2048 } })
 }
 
-fn options(switch: &RunSwitch, port: usize) -> PortOptions {
+/// How a port of the switch is opened.
+pub(crate) fn options(switch: &RunSwitch, port: usize) -> PortOptions {
     PortOptions { mode: switch.ports[port].mode, ..PortOptions::default() }
 }
 
@@ -227,84 +252,6 @@ fn open(switch: &RunSwitch, umem: &mut Umem) -> Result<Node> {
 fn names(file: &RunFile) -> Vec<(String, Vec<String>)> {
     let ports = |c: &SwitchConfig| c.ports.iter().map(|p| p.name.clone()).collect();
     file.switches.iter().map(|s| (s.config.name.clone(), ports(&s.config))).collect()
-}
-
-/// Answers `plimsoll show` and brings ports back whose interface returns, until a signal.
-fn serve(server: &mut Server, monitor: &mut LinkMonitor, worker: &Worker, file: &RunFile) -> Result<()> {
-    let mut absent: BTreeSet<String> = BTreeSet::new();
-    loop {
-        match server.wait(None, |request| answer(worker, request))? {
-            Event::Stop => return Ok(()),
-            Event::Timeout => {}
-            Event::Watched => {
-                while let Some(event) = monitor.next_event()? {
-                    match event {
-                        LinkEvent::Removed(link) => drop(absent.insert(link.name)),
-                        LinkEvent::Changed(link) if link.is_up() && absent.contains(&link.name) => {
-                            if bring_back(worker, file, &link.name) {
-                                absent.remove(&link.name);
-                            }
-                        }
-                        LinkEvent::Changed(_) => {}
-                        LinkEvent::Overrun => look_again(worker, file, &mut absent)?,
-                    }
-                }
-            }
-        }
-    }
-}
-
-/// After events were lost: which interfaces are no longer those that the ports were opened on.
-fn look_again(worker: &Worker, file: &RunFile, absent: &mut BTreeSet<String>) -> Result<()> {
-    let mut netlink = Netlink::open()?;
-    for port in worker.snapshot()?.switches.into_iter().flat_map(|switch| switch.ports) {
-        let found = netlink.link(&port.name);
-        if let Err(e) = &found
-            && !e.is_absent()
-        {
-            found?;
-            continue;
-        }
-        let found = found.ok();
-        let open = port.description.map(|open| open.index);
-        if found.as_ref().is_some_and(|link| Some(link.index) == open) {
-            absent.remove(&port.name);
-        } else if found.is_none_or(|link| !link.is_up()) || !bring_back(worker, file, &port.name) {
-            absent.insert(port.name);
-        } else {
-            absent.remove(&port.name);
-        }
-    }
-    Ok(())
-}
-
-/// Opens a port again. `false` leaves it absent until its next change.
-fn bring_back(worker: &Worker, file: &RunFile, name: &str) -> bool {
-    for (node, switch) in file.switches.iter().enumerate() {
-        let Some(port) = switch.config.ports.iter().position(|p| p.name == name) else { continue };
-        let (options, interface) = (options(switch, port), name.to_owned());
-        let opened = worker.reopen(node, port, move |umem| -> Result<Port, PortError> {
-            Port::open(umem, &interface, &options)
-        });
-        match opened {
-            Ok(()) => eprintln!("{name}: is back"),
-            Err(e) => {
-                eprintln!("plimsoll: {e}");
-                return false;
-            }
-        }
-    }
-    true
-}
-
-/// What a client of the control socket is told.
-pub(crate) fn answer(worker: &Worker, request: Request) -> Result<serde_json::Value> {
-    let value = match request {
-        Request::Snapshot => serde_json::to_value(worker.snapshot()?),
-        Request::Fdb => serde_json::to_value(worker.fdb()?),
-        Request::FlushFdb => serde_json::to_value(worker.flush_fdb()?),
-    };
-    value.context("the answer does not fit JSON")
 }
 
 #[cfg(test)]

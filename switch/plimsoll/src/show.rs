@@ -7,12 +7,20 @@ use plimsoll_lab::results::Table;
 use serde_json::{Value, json};
 
 use crate::{
+    Usage,
     args::{Show, What},
     control::{Request, ask},
 };
 
 pub(crate) fn show(args: &Show) -> Result<ExitCode> {
     let name = args.name.as_deref();
+    if args.flush {
+        if args.what != What::Fdb {
+            return Err(Usage("--flush forgets addresses; write `plimsoll show fdb --flush`".into()).into());
+        }
+        println!("{} addresses forgotten", ask(name, Request::FlushFdb)?);
+        return Ok(ExitCode::SUCCESS);
+    }
     let snapshot = ask(name, Request::Snapshot)?;
     let part = match args.what {
         What::Ports => ports(&snapshot),

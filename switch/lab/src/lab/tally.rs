@@ -211,6 +211,7 @@ mod tests {
                 end: Nanos(released),
                 released: Nanos(released),
                 lateness_ns: late,
+                corrected: false,
             }),
             message: None,
         }

@@ -1,7 +1,7 @@
 //! Asking a running switch.
 
 use std::{
-    io::{BufRead, BufReader, Write},
+    io::{BufRead, BufReader, ErrorKind, Write},
     os::{
         linux::net::SocketAddrExt,
         unix::net::{SocketAddr, UnixStream},
@@ -48,11 +48,21 @@ pub(crate) fn ask(name: Option<&str>, request: Request) -> Result<serde_json::Va
     stream.set_read_timeout(Some(Duration::from_secs(5)))?;
     let mut line = serde_json::to_string(&request)?;
     line.push('\n');
-    (&stream).write_all(line.as_bytes())?;
     let mut answer = String::new();
-    BufReader::new(&stream).read_line(&mut answer).context("the switch did not answer within 5 s")?;
-    if answer.is_empty() {
-        bail!("the switch {name:?} does not answer this user; ask as root or as the user that started it");
+    // The switch closes the connection of a user whom it does not answer, perhaps before the question is there.
+    let asked =
+        (&stream).write_all(line.as_bytes()).and_then(|()| BufReader::new(&stream).read_line(&mut answer));
+    match asked {
+        Err(e) if matches!(e.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => {
+            bail!("the switch {name:?} did not answer within 5 s; it may be starting or stopping: try again")
+        }
+        Err(e) if !matches!(e.kind(), ErrorKind::BrokenPipe | ErrorKind::ConnectionReset) => {
+            return Err(e.into());
+        }
+        _ if answer.is_empty() => {
+            bail!("the switch {name:?} does not answer this user; ask as root or as the user that started it")
+        }
+        _ => {}
     }
     let value: serde_json::Value = serde_json::from_str(&answer).context("the switch's answer is no JSON")?;
     if let Some(error) = value.get("error").and_then(|e| e.as_str()) {

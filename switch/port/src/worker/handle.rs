@@ -105,6 +105,11 @@ impl Worker {
         Err(failed)
     }
 
+    /// Whether its thread is still there. One that panicked has printed why.
+    pub fn is_running(&self) -> bool {
+        self.thread.as_ref().is_some_and(|thread| !thread.is_finished())
+    }
+
     /// All counters as of one moment between two rounds.
     ///
     /// # Errors
@@ -164,8 +169,7 @@ impl Worker {
             match answer.recv_timeout(LOOK) {
                 Ok(answer) => return Ok(answer),
                 // A thread that has panicked leaves the question, and with it our other end, in the queue for ever.
-                Err(RecvTimeoutError::Timeout)
-                    if self.thread.as_ref().is_some_and(|thread| !thread.is_finished()) => {}
+                Err(RecvTimeoutError::Timeout) if self.is_running() => {}
                 Err(_) => return answer.try_recv().map_err(|_| WorkerError::Stopped),
             }
         }

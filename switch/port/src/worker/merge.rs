@@ -49,6 +49,11 @@ impl Merge {
         best.map(|(slot, _)| slot)
     }
 
+    /// The earliest head of all: the first frame still in a ring.
+    pub(super) fn first(&self) -> Option<Nanos> {
+        self.heads.iter().filter_map(|head| head.stamp).min()
+    }
+
     /// The ring in this slot.
     pub(super) fn head(&self, slot: usize) -> Head {
         self.heads[slot]

@@ -40,6 +40,8 @@ pub struct Node {
 
 /// Frames taken in one round between two looks at what is due.
 const BURST: usize = 32;
+/// Frames that the kernel sends in one call in copy mode.
+const KICK: u32 = 32;
 /// Frames released on one reading of the clock, at 60 to 80 ns each.
 const CLOCK_EVERY: u32 = 8;
 /// A frame is taken once it is this old, where L allows: by then all rings show what arrived before it.
@@ -80,7 +82,9 @@ impl Running {
     pub(super) fn new(node: Node, index: u16, records: Option<&Records>) -> Result<Self, ConfigError> {
         let core = Switch::new(node.switch)?;
         let count = node.ports.len();
-        let releases = Releases::new(&node.release, node.latency, records.map(|r| r.recorder(index)));
+        let delays = core.config().ports.iter().map(|port| port.delay.0);
+        let lines: Vec<_> = node.release.iter().copied().zip(delays).collect();
+        let releases = Releases::new(lines, node.latency, records.map(|r| r.recorder(index)));
         Ok(Self {
             core,
             releases,
@@ -110,7 +114,9 @@ impl Running {
             port.refresh(now);
         }
         busy |= self.take(umem, now);
-        self.core.advance(now - self.latency, &mut self.releases);
+        // Links run no further than to the first frame still in a ring: what follows it is not decided without it.
+        let horizon = self.merge.first().map_or(now - self.latency, |head| head.min(now - self.latency));
+        self.core.advance(horizon, &mut self.releases);
         busy |= self.release_due(umem, clock(), &clock);
         for port in self.ports.iter_mut().flatten() {
             port.reap(umem);
@@ -170,7 +176,9 @@ impl Running {
         let mut busy = false;
         for number in 0..self.ports.len() {
             let mut batch = 0_u32;
-            while let Some(due) = self.releases.due(number)
+            // What a kick takes at once: a later frame would leave long after the clock that it is corrected by.
+            while batch < KICK
+                && let Some(due) = self.releases.due(number)
                 && due <= now
                 && self.ports[number].as_ref().is_none_or(Port::has_room)
                 && let Some(departure) = self.releases.line(number).pop()
@@ -182,7 +190,7 @@ impl Running {
                 batch += 1;
                 self.release(number, &departure, due, now, umem);
             }
-            busy |= batch > 0;
+            busy |= batch > 0 || self.pending[number];
             if self.pending[number] {
                 self.kick(number, umem);
                 now = clock();
@@ -201,26 +209,35 @@ impl Running {
         released: Nanos,
         umem: &mut Umem,
     ) {
-        let sync = departure.info.kind.is_sync();
+        let (frame, info) = (departure.frame, &departure.info);
+        let sync = info.kind.is_sync();
         let late = released.since(due);
         let late_arrival = departure.arrived.since(departure.stamp);
         let lateness_ns = (late + late_arrival) as i64;
-        self.release_late[number].saturating_record(late);
-        self.late_arrival[number].saturating_record(late_arrival);
-        self.record(umem, departure, released, lateness_ns);
-        if self.correct_lateness && sync {
-            // A message without a field to correct (NTP) says so; it leaves as it is.
-            let _ = lateness::correct(umem.bytes_mut(departure.frame), &departure.info, lateness_ns);
-        }
+        // A message without a field to correct (NTP) says so; it leaves as it is.
+        let corrected = self.correct_lateness
+            && sync
+            && lateness::correct(umem.bytes_mut(frame), info, lateness_ns).is_ok();
+        let wanted = self.releases.recorder.as_ref().is_some_and(|r| sync || r.wants_all());
+        let message = if wanted && sync { ptp::message_id(umem.bytes(frame), info) } else { None };
         let sent = match &mut self.ports[number] {
-            Some(port) if !self.down[number] => port.transmit(umem, departure.frame, &departure.info).is_ok(),
+            Some(port) if !self.down[number] => port.transmit(umem, frame, info).is_ok(),
             _ => false,
         };
         if sent {
             self.pending[number] = true;
+            self.release_late[number].saturating_record(late);
+            self.late_arrival[number].saturating_record(late_arrival);
         } else {
             self.lost_down[number] += 1;
-            umem.free(departure.frame);
+            umem.free(frame);
+        }
+        if wanted && let Some(recorder) = &mut self.releases.recorder {
+            recorder.push(if sent {
+                Record::sent(departure, released, lateness_ns, corrected, message)
+            } else {
+                Record::lost(departure, message)
+            });
         }
     }
 
@@ -254,19 +271,14 @@ impl Running {
         }
     }
 
-    fn record(&mut self, umem: &Umem, departure: &Departure, released: Nanos, lateness_ns: i64) {
-        let Some(recorder) = &mut self.releases.recorder else { return };
-        let sync = departure.info.kind.is_sync();
-        if sync || recorder.wants_all() {
-            let message =
-                if sync { ptp::message_id(umem.bytes(departure.frame), &departure.info) } else { None };
-            recorder.push(Record::sent(departure, released, lateness_ns, message));
-        }
-    }
-
     /// Frames queued or waiting for their release.
     pub(super) fn held(&self) -> u64 {
         self.core.queued_frames() + self.releases.held()
+    }
+
+    /// The worker comes back from a sleep, which is no stall.
+    pub(super) fn woke(&mut self, now: Nanos) {
+        self.last_round = now;
     }
 
     /// The next instant at which this switch has something to do by itself.

@@ -54,10 +54,12 @@ pub struct Sent {
     pub start: Nanos,
     /// Last bit due.
     pub end: Nanos,
-    /// When the worker gave it to the kernel.
+    /// When the worker put it on the TX ring; the kernel has it within one call, 2 to 3 us.
     pub released: Nanos,
-    /// Nanoseconds that the lateness correction added to correctionField.
+    /// Nanoseconds by which the machine was late: release - (ideal + L), and arrival used - stamp.
     pub lateness_ns: i64,
+    /// Whether they were added to its correctionField.
+    pub corrected: bool,
 }
 
 impl Record {
@@ -67,22 +69,28 @@ impl Record {
             ingress: d.ingress,
             egress: d.egress,
             len: d.len,
-            stamp: d.arrived,
+            stamp: d.stamp,
             arrived: d.arrived,
             fate: Fate::Dropped(d.reason),
             message: None,
         }
     }
 
-    pub(super) fn sent(d: &Departure, released: Nanos, lateness_ns: i64, message: Option<MessageId>) -> Self {
-        Self {
-            switch: 0,
-            ingress: d.ingress,
-            egress: Some(d.port),
-            len: d.len,
-            stamp: d.stamp,
-            arrived: d.arrived,
-            fate: Fate::Sent(Sent {
+    /// A frame that was due while its port was down or absent.
+    pub(super) fn lost(d: &Departure, message: Option<MessageId>) -> Self {
+        Self::of(d, Fate::Dropped(DropReason::PortDown), message)
+    }
+
+    pub(super) fn sent(
+        d: &Departure,
+        released: Nanos,
+        lateness_ns: i64,
+        corrected: bool,
+        message: Option<MessageId>,
+    ) -> Self {
+        Self::of(
+            d,
+            Fate::Sent(Sent {
                 class: d.class,
                 depth_bytes: d.depth_bytes,
                 depth_ps: d.depth_ps,
@@ -91,7 +99,21 @@ impl Record {
                 end: d.end,
                 released,
                 lateness_ns,
+                corrected,
             }),
+            message,
+        )
+    }
+
+    fn of(d: &Departure, fate: Fate, message: Option<MessageId>) -> Self {
+        Self {
+            switch: 0,
+            ingress: d.ingress,
+            egress: Some(d.port),
+            len: d.len,
+            stamp: d.stamp,
+            arrived: d.arrived,
+            fate,
             message,
         }
     }

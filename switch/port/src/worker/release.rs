@@ -22,6 +22,8 @@ pub(super) struct Line {
     queue: VecDeque<Departure>,
     bytes: u64,
     at: ReleaseAt,
+    /// Propagation delay in ns, which only a departure's end contains.
+    delay: u64,
     /// Octets that the port's TX ring holds, as of the last round.
     pub(super) outstanding_bytes: u64,
     /// Frames that may wait here on a port without a rate.
@@ -37,15 +39,20 @@ pub(super) struct Releases {
 }
 
 impl Releases {
-    /// A line for each of `ports`; `latency` in ns is the switch's pipeline latency L.
-    pub(super) fn new(ports: &[ReleaseAt], latency: u64, recorder: Option<Recorder>) -> Self {
+    /// A line for each of `ports` with its propagation delay in ns; `latency` in ns is the switch's pipeline latency L.
+    pub(super) fn new(
+        ports: impl IntoIterator<Item = (ReleaseAt, u64)>,
+        latency: u64,
+        recorder: Option<Recorder>,
+    ) -> Self {
         const ROOM: usize = 1024;
         let lines = ports
-            .iter()
-            .map(|&at| Line {
+            .into_iter()
+            .map(|(at, delay)| Line {
                 queue: VecDeque::with_capacity(2 * ROOM),
                 bytes: 0,
                 at,
+                delay,
                 outstanding_bytes: 0,
                 room: ROOM,
             })
@@ -79,7 +86,7 @@ impl Line {
     fn due(&self, departure: &Departure, latency: u64) -> Nanos {
         let ideal = match self.at {
             ReleaseAt::End => departure.end,
-            ReleaseAt::Start => departure.start,
+            ReleaseAt::Start => departure.start + self.delay,
         };
         ideal + latency
     }
@@ -113,5 +120,46 @@ impl Egress for Releases {
     fn has_room(&self, port: PortId) -> bool {
         let line = &self.lines[usize::from(port.0)];
         line.queue.len() < line.room
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use plimsoll_classify::Class;
+    use plimsoll_core::{FrameId, MarkRecord};
+
+    fn departure(start: u64, end: u64) -> Departure {
+        Departure {
+            port: PortId(0),
+            ingress: PortId(1),
+            frame: FrameId(0),
+            len: 60,
+            class: 0,
+            info: Class::OTHER,
+            stamp: Nanos(0),
+            arrived: Nanos(0),
+            depth_bytes: 0,
+            depth_ps: 0,
+            start: Nanos(start),
+            end: Nanos(end),
+            mark: MarkRecord::default(),
+        }
+    }
+
+    #[test]
+    fn propagation_delays_a_frame_wherever_it_is_released() {
+        // The end holds the delay of 500 ns, the start does not.
+        for (at, due) in [(ReleaseAt::End, 1672), (ReleaseAt::Start, 1600)] {
+            let mut releases = Releases::new([(at, 500)], 100, None);
+            releases.depart(departure(1000, 1572));
+            assert_eq!(releases.next_due(), Some(Nanos(due)));
+            assert_eq!(releases.unsent_bytes(PortId(0)), 60);
+            assert!(releases.line(0).pop().is_some());
+            assert_eq!(
+                (releases.next_due(), releases.held(), releases.unsent_bytes(PortId(0))),
+                (None, 0, 0)
+            );
+        }
     }
 }

@@ -102,6 +102,8 @@ impl Loop {
                 || (self.idle == Idle::Adaptive && now.since(last_busy) > SPIN_NS)
             {
                 self.sleep(now);
+                let now = clock();
+                self.nodes.iter_mut().for_each(|node| node.woke(now));
             }
         }
     }
