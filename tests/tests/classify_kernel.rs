@@ -175,12 +175,12 @@ fn sync_and_high_priorities_go_to_the_express_socket() {
     let (bulk, express) = (socket_slot(0, false), socket_slot(0, true));
     for (slots, threshold, actions, expected) in [
         // sync, PCP 5, PCP 6, none; then bulk, express, express as bulk, no socket.
-        (vec![bulk, express], None, [XDP_REDIRECT; 4], [2, 2, 0, 0]),
-        (vec![bulk], None, [XDP_REDIRECT; 4], [2, 0, 2, 0]),
-        (vec![express], None, [XDP_REDIRECT, XDP_DROP, XDP_REDIRECT, XDP_DROP], [0, 2, 0, 2]),
+        (vec![bulk, express], None, [XDP_REDIRECT; 4], [3, 1, 0, 0]),
+        (vec![bulk], Some(6), [XDP_REDIRECT; 4], [2, 0, 2, 0]),
+        (vec![express], Some(6), [XDP_REDIRECT, XDP_DROP, XDP_REDIRECT, XDP_DROP], [0, 2, 0, 2]),
         (vec![], None, [XDP_DROP; 4], [0, 0, 0, 4]),
         (vec![bulk, express], Some(5), [XDP_REDIRECT; 4], [1, 3, 0, 0]),
-        (vec![bulk, express], Some(8), [XDP_REDIRECT; 4], [3, 1, 0, 0]),
+        (vec![bulk, express], Some(6), [XDP_REDIRECT; 4], [2, 2, 0, 0]),
         // Another queue's sockets are no substitute.
         (vec![socket_slot(1, false), socket_slot(1, true)], None, [XDP_DROP; 4], [0, 0, 0, 4]),
     ] {

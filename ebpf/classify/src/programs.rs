@@ -17,8 +17,8 @@ pub const MAX_QUEUES: u32 = 64;
 /// Read-only global, u32, set before the program is loaded: frames of this class (0..7) or a higher one are express,
 /// beside sync. 8 and more: only sync is.
 pub const EXPRESS_PRIORITY: &str = "EXPRESS_PRIORITY";
-/// What [`EXPRESS_PRIORITY`] is unless set.
-pub const EXPRESS_PRIORITY_DEFAULT: u32 = 6;
+/// What [`EXPRESS_PRIORITY`] is unless set: only sync is express, so that no other traffic can fill the ring.
+pub const EXPRESS_PRIORITY_DEFAULT: u32 = 8;
 /// Read-only global, u32, set before the program is loaded: 1 gives frames without metadata to the sockets where the
 /// driver cannot carry any. Default 0: they are dropped, for a reader would take an older frame's metadata in
 /// the same chunk for theirs, unless it wipes the chunk before it posts it.

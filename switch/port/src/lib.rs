@@ -29,6 +29,7 @@ pub use counters::{PortCounters, PortDescription, Tally};
 pub use error::{PortError, PortErrorKind};
 pub use options::{Mode, PortOptions, UmemOptions};
 pub use port::{Full, Kick, Port, Received};
+pub use program::VETH_MTU_MAX;
 pub use umem::Umem;
 
 pub mod namespace;

@@ -43,6 +43,10 @@ pub struct PortOptions {
     pub bulk_ring: u32,
     /// Entries of each express RX ring, a power of two.
     pub express_ring: u32,
+    /// Frames of this class (0..=7: PCP, else the upper three bits of DSCP) or a higher one come by the express ring,
+    /// beside sync; 8, the default: sync alone. Nothing polices the express ring: with a lower value, whoever sends
+    /// enough of these classes fills it, and sync is lost there ([`crate::PortCounters::express_ring_full`]).
+    pub express_priority: u8,
     /// Entries of the TX ring, a power of two.
     pub tx_ring: u32,
     /// Frames that came in by this port and may be elsewhere in the switch at one time: in queues, waiting for
@@ -64,6 +68,7 @@ impl Default for PortOptions {
             mode: Mode::Auto,
             bulk_ring: 2048,
             express_ring: 256,
+            express_priority: 8,
             tx_ring: 2048,
             held: 8192,
             promiscuous: true,
@@ -105,6 +110,13 @@ pub struct UmemOptions {
     pub chunks: u32,
     /// Octets of a chunk: 2048 (frames to 1792 octets) or 4096 (to 3840).
     pub chunk_size: u32,
+}
+
+impl UmemOptions {
+    /// The chunk size whose frames hold packets of `mtu` octets behind a header with two VLAN tags (22 octets).
+    pub const fn chunk_size_for(mtu: u32) -> u32 {
+        if mtu + 22 > 1792 { 4096 } else { 2048 }
+    }
 }
 
 impl Default for UmemOptions {

@@ -10,7 +10,7 @@ use aya::{
     maps::{MapData, PerCpuArray, XskMap},
     programs::{ProgramError, Xdp, XdpMode, links::FdLink, loaded_programs, xdp::XdpError},
 };
-use plimsoll_classify::{Count, MAP_COUNTS, MAP_SOCKETS, PASS_BARE, PROGRAM_CLASSIFY, socket_slot};
+use plimsoll_classify::{Count, EXPRESS_PRIORITY, MAP_COUNTS, MAP_SOCKETS, PASS_BARE, PROGRAM_CLASSIFY, socket_slot};
 use std::{
     io,
     os::fd::{AsRawFd, BorrowedFd},
@@ -20,6 +20,12 @@ use std::{
 
 /// Built by scripts/build-ebpf from ebpf/programs.
 static OBJECT: &[u8] = aya::include_bytes_aligned!("../../../ebpf/prebuilt/plimsoll.o");
+
+/// Largest MTU of a veth and of its peer, in octets of the network layer, with which all frames reach the switch.
+///
+/// Native XDP has a frame in one page: 3520 octets with Ethernet header and up to two VLAN tags. The kernel attaches the
+/// program to peers of up to 3506 (tried on Linux 6.18), and then drops what with its tags is longer than 3520 octets.
+pub const VETH_MTU_MAX: u32 = 3520 - 22;
 
 /// The kernel takes a predecessor's program down within some milliseconds.
 const RETRY: Duration = Duration::from_millis(2);
@@ -42,12 +48,13 @@ impl std::fmt::Debug for Program {
 }
 
 impl Program {
-    /// Loads the program.
-    pub(crate) fn load(place: Place<'_>) -> Result<Self, PortError> {
+    /// Loads the program; frames of class `express_priority` and higher are express beside sync.
+    pub(crate) fn load(place: Place<'_>, express_priority: u8) -> Result<Self, PortError> {
         // Frames of drivers that carry no metadata come all the same and are classified natively: posted chunks hold
         // no older frame's metadata.
         let mut ebpf = EbpfLoader::new()
             .override_global(PASS_BARE, &1_u32, true)
+            .override_global(EXPRESS_PRIORITY, &u32::from(express_priority), true)
             .load(OBJECT)
             .map_err(|e| load_error(place, &e))?;
         let program: &mut Xdp = ebpf
@@ -200,10 +207,15 @@ fn attach_error(place: Place<'_>, mode: Mode, error: &ProgramError) -> PortError
         other => os_error(other).raw_os_error(),
     };
     let source = io::Error::from_raw_os_error(number.unwrap_or(libc::EINVAL));
+    let remedy;
     let remedy = match number {
         Some(libc::EBUSY | libc::EEXIST) => "stop whoever owns it",
         Some(libc::ERANGE) => {
-            "lower the MTU of the interface and of its peer (veth: to 3498 at most) with `ip link set dev NAME mtu N`"
+            remedy = format!(
+                "lower the MTU of the interface and of its peer (veth: to {VETH_MTU_MAX} at most) with `ip link set dev \
+                 NAME mtu N`"
+            );
+            &remedy
         }
         Some(libc::ENOSPC) => {
             "give it as many RX queues as its peer has TX queues, with `ethtool -L NAME rx N` here or \

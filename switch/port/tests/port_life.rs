@@ -224,6 +224,7 @@ fn options_without_sense_are_refused_before_anything_is_done() {
         PortOptions { bulk_ring: 1000, ..small() },
         PortOptions { express_ring: 0, ..small() },
         PortOptions { tx_ring: 1 << 21, ..small() },
+        PortOptions { express_priority: 9, ..small() },
     ] {
         let error = bench.open(&mut umem, "pa", &options).unwrap_err();
         assert_eq!(error.kind, PortErrorKind::Option, "{error}");

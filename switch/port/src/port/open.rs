@@ -36,7 +36,7 @@ pub(super) fn open(umem: &mut Umem, interface: &str, options: &PortOptions) -> R
 
     let until = Instant::now() + options.patience;
     let mut fallbacks = Vec::new();
-    let mut program = Program::load(place)?;
+    let mut program = Program::load(place, options.express_priority)?;
     let mut mode = attach(place, &mut program, &link, options.mode, until, &mut netlink, &mut fallbacks)?;
     // Some drivers change their queues with the program.
     let queues = queues(place, &link)?;
@@ -131,6 +131,11 @@ fn check(place: Place<'_>, options: &PortOptions) -> Result<(), PortError> {
             let remedy = "use a power of two up to 1048576, best 512 to 2048";
             return Err(place.error(PortErrorKind::Option, "options", problem, remedy));
         }
+    }
+    if options.express_priority > 8 {
+        let problem = format!("express priority {}", options.express_priority);
+        let remedy = "use 0 to 7 for a class, or 8 for sync alone";
+        return Err(place.error(PortErrorKind::Option, "options", problem, remedy));
     }
     Ok(())
 }
