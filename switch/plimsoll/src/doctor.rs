@@ -3,6 +3,7 @@
 use std::process::ExitCode;
 
 use anyhow::Result;
+use plimsoll_port::VETH_MTU_MAX;
 use plimsoll_port::netlink::{Ethtool, Link, Netlink};
 use serde::Serialize;
 
@@ -31,8 +32,6 @@ struct Finding {
 
 /// Largest MTU that a frame memory of 4096-octet chunks takes, with two tags.
 const MTU_CHUNK: u32 = 3840 - 22;
-/// Largest MTU of the peer with which veth takes an XDP program that does not know fragments.
-const MTU_VETH: u32 = 3502;
 
 pub(crate) fn doctor(args: &Doctor) -> Result<ExitCode> {
     let mut findings = machine();
@@ -192,7 +191,7 @@ fn interface(link: &Link, ethtool: &Ethtool) -> Vec<Finding> {
         )),
         None => findings.push(ok(name, "no XDP program")),
     }
-    let largest = if driver == "veth" { MTU_VETH } else { MTU_CHUNK };
+    let largest = if driver == "veth" { VETH_MTU_MAX } else { MTU_CHUNK };
     if link.mtu > largest {
         findings.push(bad(
             name,

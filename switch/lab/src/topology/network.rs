@@ -2,6 +2,7 @@
 
 use super::error::{Source, TopologyError};
 use super::file::File;
+use plimsoll_port::VETH_MTU_MAX;
 use std::collections::{HashMap, VecDeque};
 use std::ops::Range;
 
@@ -10,8 +11,6 @@ pub(super) const HOST_INTERFACE: &str = "net0";
 /// IFNAMSIZ without the zero that ends it: ports are named after their neighbours.
 const NAME_MAX: usize = 15;
 const MTU_MIN: u32 = 1280;
-/// What a 4096-octet chunk and XDP in one piece on veth can hold.
-const MTU_MAX: u32 = 3498;
 
 /// What a node is, with its index among its kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -147,10 +146,10 @@ impl Network {
             return fail("closes a loop", remedy);
         }
         let mtu = match &link.mtu {
-            Some(mtu) if !(MTU_MIN..=MTU_MAX).contains(mtu.get_ref()) => {
+            Some(mtu) if !(MTU_MIN..=VETH_MTU_MAX).contains(mtu.get_ref()) => {
                 let problem = format!("is {}", mtu.get_ref());
                 let remedy =
-                    format!("write {MTU_MIN} to {MTU_MAX}: IPv6 needs the one, veth with XDP the other");
+                    format!("write {MTU_MIN} to {VETH_MTU_MAX}: IPv6 needs the one, veth with XDP the other");
                 return Err(source.error(Some(mtu.span()), "link.mtu", problem, remedy));
             }
             Some(mtu) => *mtu.get_ref(),
