@@ -10,7 +10,9 @@ use aya::{
     maps::{MapData, PerCpuArray, XskMap},
     programs::{ProgramError, Xdp, XdpMode, links::FdLink, loaded_programs, xdp::XdpError},
 };
-use plimsoll_classify::{Count, EXPRESS_PRIORITY, MAP_COUNTS, MAP_SOCKETS, PASS_BARE, PROGRAM_CLASSIFY, socket_slot};
+use plimsoll_classify::{
+    Count, EXPRESS_PRIORITY, MAP_COUNTS, MAP_SOCKETS, PASS_BARE, PROGRAM_CLASSIFY, socket_slot,
+};
 use std::{
     io,
     os::fd::{AsRawFd, BorrowedFd},

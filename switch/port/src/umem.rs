@@ -65,9 +65,9 @@ enum Standing {
 #[derive(Clone, Copy, Debug)]
 struct Account {
     standing: Standing,
-    /// Chunks set aside for it.
+    /// Chunks set aside for it; withdrawn ones no more.
     reserved: u32,
-    /// Chunks of it that are not free.
+    /// Chunks of it that are not free: never more than `reserved` (but on account 0, which has none).
     out: u32,
     /// Those of them that are posted.
     posted: u32,
@@ -359,6 +359,7 @@ impl Umem {
         self.unreserved += account.reserved - account.out;
         account.reserved = account.out;
         account.held_max = 0;
+        account.express_max = 0;
         account.standing = if account.out == 0 { Standing::Vacant } else { Standing::Closing };
     }
 
@@ -371,6 +372,8 @@ impl Umem {
         // The chunk is lost to the account it came from, or to those set aside for nobody.
         if account.reserved > 0 {
             account.reserved -= 1;
+            // Its quota shrinks with it, so that chunks to post are left.
+            account.held_max = account.held_max.saturating_sub(1);
         } else {
             self.unreserved -= 1;
         }
@@ -386,9 +389,13 @@ impl Umem {
         account.out - account.posted >= account.held_max + if express { account.express_max } else { 0 }
     }
 
-    /// Takes a free chunk to be posted; its address for the fill ring.
+    /// Takes a free chunk to be posted; its address for the fill ring. `None` where the account has all it may.
     #[inline]
     pub(crate) fn post(&mut self, id: AccountId) -> Option<u64> {
+        let account = &self.accounts[usize::from(id.0)];
+        if account.out >= account.reserved {
+            return None;
+        }
         let index = self.free.pop()?;
         // No metadata of an older frame may be taken for that of a driver that writes none.
         let magic = self.start(index) + HEADROOM as usize - META_LEN;
@@ -528,7 +535,9 @@ impl Pool for Umem {
         let spent = if account == OWN {
             self.accounts[0].out >= self.unreserved
         } else {
-            self.over_quota(account, false)
+            // Account 0's chunks are the unreserved ones; a port's never exceed those set aside for it.
+            let Account { out, reserved, .. } = self.accounts[usize::from(account.0)];
+            out >= reserved || self.over_quota(account, false)
         };
         if spent {
             return None;

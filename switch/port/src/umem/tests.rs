@@ -207,6 +207,25 @@ fn ring_what_a_device_may_still_use_is_withdrawn() {
 }
 
 #[test]
+fn ring_an_account_that_lost_chunks_to_another_ports_device_takes_no_more_than_are_left_and_closes() {
+    let mut umem = umem(8);
+    let (a, b) = (umem.open_account(4, 4, 0).unwrap(), umem.open_account(4, 3, 0).unwrap());
+    let frame = take(&mut umem, b, &[1; 60]);
+    umem.send(a, frame);
+    umem.close_account(a, true);
+    assert_eq!((umem.audit(), umem.withdrawn), (Ok(()), 1));
+    // B goes on to all that it ever had, and is stopped one before it.
+    let held: Vec<_> = (0..2).map(|_| take(&mut umem, b, &[1; 60])).collect();
+    assert!(umem.over_quota(b, false), "one of three is lost");
+    assert!(umem.post(b).is_some());
+    assert!(umem.post(b).is_none(), "the next chunk is another port's");
+    umem.close_account(b, false);
+    assert_eq!((umem.audit(), umem.available()), (Ok(()), 8 - 1 - 2));
+    held.into_iter().for_each(|frame| umem.free(frame));
+    assert_eq!((umem.audit(), umem.available(), umem.free.len()), (Ok(()), 7, 7));
+}
+
+#[test]
 fn ring_inserted_frames_have_a_size() {
     let mut umem = umem(3);
     let _ = umem.open_account(1, 1, 0).unwrap();
