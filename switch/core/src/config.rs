@@ -1,7 +1,7 @@
 //! What a switch is told when it is made. Plain values: files and units are the lab's business.
 
-use crate::{Nanos, Rate, Span};
-use std::collections::HashMap;
+use crate::{Nanos, PortId, Rate, Span, wire::ethernet::Mac};
+use std::collections::{HashMap, HashSet};
 
 /// Largest rate of an emulated link in bit/s (10 Tbit/s): up to here the link clock's sums cannot overflow.
 pub const MAX_RATE: u64 = 10_000_000_000_000;
@@ -20,6 +20,9 @@ const MAX_DELAY: Nanos = Nanos(1_000_000_000_000);
 const MAX_DELTA: Span = Span { ps: 1_000_000_000_000 };
 /// Octets of a queue that nobody sized, or [`DEFAULT_QUEUE_SPAN`] at the port's rate where that is more.
 const DEFAULT_QUEUE_BYTES: u64 = 1_000_000;
+/// Frames of a queue that nobody limits by frames: a port may hold so many that came in by it.
+const DEFAULT_QUEUE_FRAMES: u64 = 8192;
+const LEAST_QUEUE_FRAMES: u64 = 64;
 const DEFAULT_QUEUE_SPAN: Span = Span { ps: 10_000_000_000 };
 
 /// Octets that a frame of `len` octets takes on the wire: max(len, 60) + 24.
@@ -42,6 +45,11 @@ pub struct SwitchConfig {
     /// What the FDB's hash is made of. With a random one no sender can choose addresses that cluster in the table; what
     /// is forwarded where does not depend on it.
     pub fdb_seed: u64,
+    /// FDB entries set by hand: they neither age nor move.
+    pub fdb_fixed: Vec<FixedEntry>,
+    /// delta of the network in picoseconds, 1..=10^12 (1 s); `None`: that of the ports that mark. A switch of edges that
+    /// mark nothing themselves needs it.
+    pub delta_ps: Option<u64>,
 }
 
 impl Default for SwitchConfig {
@@ -52,8 +60,21 @@ impl Default for SwitchConfig {
             fdb_capacity: 16_384,
             fdb_age: Nanos(300_000_000_000),
             fdb_seed: 0,
+            fdb_fixed: Vec::new(),
+            delta_ps: None,
         }
     }
+}
+
+/// A station whose port is known beforehand.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FixedEntry {
+    /// VLAN identifier of the outer tag, 1..=4094; 0 for frames without one.
+    pub vlan: u16,
+    /// The station's address, not a group's.
+    pub mac: Mac,
+    /// The port it is behind.
+    pub port: PortId,
 }
 
 /// One port.
@@ -69,8 +90,8 @@ pub struct PortConfig {
     /// its class and the higher ones, so that a full class takes no room of a higher one. `None`: 1 MB or 10 ms at
     /// the rate, the larger.
     pub queue_bytes: Option<u64>,
-    /// The same limit in frames, 1..=2^20.
-    pub queue_frames: u32,
+    /// The same limit in frames, 1..=2^20. `None`: as many of the shortest as the octets hold, 64 to 8192.
+    pub queue_frames: Option<u32>,
     /// 802.1Q priority 0..7 of frames that carry none of their own (neither tag nor IP header).
     pub default_priority: u8,
     /// Class 0..7 of sync messages; `None`: the class of the traffic beside them, by PCP, DSCP or default priority.
@@ -95,7 +116,7 @@ impl PortConfig {
             rate: None,
             delay: Nanos(0),
             queue_bytes: None,
-            queue_frames: 4096,
+            queue_frames: None,
             default_priority: 0,
             sync_class: None,
             mark: None,
@@ -110,6 +131,17 @@ impl PortConfig {
     pub fn queue_limit(&self) -> u64 {
         let by_rate = self.rate.map_or(0, |rate| rate.octets_in(DEFAULT_QUEUE_SPAN) as u64);
         self.queue_bytes.unwrap_or(by_rate.max(DEFAULT_QUEUE_BYTES))
+    }
+
+    /// The queue limit in frames that this port works with.
+    pub fn frames_limit(&self) -> u32 {
+        let shortest = self.queue_limit() / u64::from(wire_octets(0));
+        self.queue_frames.unwrap_or(shortest.clamp(LEAST_QUEUE_FRAMES, DEFAULT_QUEUE_FRAMES) as u32)
+    }
+
+    /// Wire octets that frames of the longest length at an MTU of 1500 take where the frames' limit ends the queue.
+    fn octets_of_frames(&self) -> u64 {
+        u64::from(self.frames_limit()) * u64::from(wire_octets(1514))
     }
 }
 
@@ -165,21 +197,26 @@ impl SwitchConfig {
         range("ports", self.ports.len() as u64, 1, MAX_PORTS as u64)?;
         range("fdb_capacity", self.fdb_capacity as u64, 1, MAX_FDB as u64)?;
         range("fdb_age", self.fdb_age.0, 1, u64::MAX)?;
+        if let Some(delta) = self.delta_ps {
+            range("delta in ps", delta, 1, MAX_DELTA.ps)?;
+        }
         self.check_names()?;
         for port in &self.ports {
             port.check(&self.name)?;
         }
-        self.check_delta()
+        self.check_delta()?;
+        self.check_fixed()
     }
 
     /// What works, but not as one might think: said in the form of an error, refused by nobody.
     pub fn warnings(&self) -> Vec<ConfigError> {
-        self.ports.iter().filter_map(|port| port.warning(&self.name)).collect()
+        self.ports.iter().flat_map(|port| port.warnings(&self.name)).collect()
     }
 
     /// delta of this network: all ports that mark have the same.
     pub fn delta(&self) -> Option<Span> {
-        self.ports.iter().find_map(|port| port.mark).map(|mark| Span { ps: mark.delta_ps })
+        let marking = || self.ports.iter().find_map(|port| port.mark).map(|mark| mark.delta_ps);
+        self.delta_ps.or_else(marking).map(|ps| Span { ps })
     }
 
     fn check_names(&self) -> Result<(), ConfigError> {
@@ -217,16 +254,47 @@ impl SwitchConfig {
                     .into(),
             });
         }
-        if first.is_none()
+        if let (Some(ps), Some((first, delta))) = (self.delta_ps, first)
+            && ps != delta
+        {
+            return Err(ConfigError {
+                place: first.place(&self.name, "mark"),
+                problem: format!("marks with delta {}, the network's is {}", Span { ps: delta }, Span { ps }),
+                remedy: "write one delta for the whole network".into(),
+            });
+        }
+        if self.delta().is_none()
             && let Some(edge) = self.ports.iter().find(|port| port.edge)
         {
             return Err(ConfigError {
                 place: edge.place(&self.name, "edge"),
-                problem: "converts marks, but no port of the switch marks, so that delta is unknown".into(),
-                remedy: "write mark with the network's delta at a port, or leave edge out".into(),
+                problem: "converts marks, but the network's delta is not given".into(),
+                remedy: "write [marking] with delta, or leave edge out".into(),
             });
         }
         Ok(())
+    }
+
+    fn check_fixed(&self) -> Result<(), ConfigError> {
+        let mut seen = HashSet::new();
+        for entry in &self.fdb_fixed {
+            let FixedEntry { vlan, mac, port } = *entry;
+            let (problem, remedy) = if mac.is_group() {
+                ("is a group address".to_owned(), "write the address of one station")
+            } else if port.index() >= self.ports.len() {
+                (format!("names port {}", port.0), "write a port of this switch")
+            } else if vlan > 4094 {
+                (format!("names VLAN {vlan}"), "write 1 to 4094, or 0 for frames without a tag")
+            } else if !seen.insert((vlan, mac)) {
+                (format!("is there twice in VLAN {vlan}"), "write each station once")
+            } else {
+                continue;
+            };
+            let place = format!("switch {}, fixed FDB entry {mac}", self.name);
+            return Err(ConfigError { place, problem, remedy: remedy.into() });
+        }
+        let place = format!("switch {}, fixed FDB entries", self.name);
+        in_range(place, self.fdb_fixed.len() as u64, 0, self.fdb_capacity as u64 / 2)
     }
 }
 
@@ -246,7 +314,9 @@ impl PortConfig {
             // Below one frame of least size, nothing could ever pass.
             range("queue_bytes", octets, u64::from(wire_octets(0)), MAX_QUEUE_BYTES)?;
         }
-        range("queue_frames", self.queue_frames.into(), 1, MAX_QUEUE_FRAMES.into())?;
+        if let Some(frames) = self.queue_frames {
+            range("queue_frames", frames.into(), 1, MAX_QUEUE_FRAMES.into())?;
+        }
         range("default_priority", self.default_priority.into(), 0, 7)?;
         if let Some(class) = self.sync_class {
             range("sync_class", class.into(), 0, 7)?;
@@ -288,16 +358,36 @@ impl PortConfig {
         Ok(())
     }
 
-    /// Thresholds that the queue cannot reach never mark.
-    fn warning(&self, switch: &str) -> Option<ConfigError> {
-        let (rate, mark) = (self.rate?, self.mark?);
-        let highest = mark.k_octets(rate) * u128::from(mark.thresholds);
-        let limit = self.queue_limit();
-        (highest > u128::from(limit)).then(|| ConfigError {
-            place: self.place(switch, "mark"),
-            problem: format!("highest threshold R*K = {highest} B is beyond the queue's {limit} B"),
-            remedy: format!("write queue_bytes of at least {highest} B, or a smaller R or delta"),
-        })
+    /// What cannot be reached: octets that frames do not fill, thresholds that the queue's depth stays below.
+    fn warnings(&self, switch: &str) -> Vec<ConfigError> {
+        let mut warnings = Vec::new();
+        let (octets, frames, most) = (self.queue_limit(), self.frames_limit(), self.octets_of_frames());
+        if self.queue_bytes.is_some() && octets > most {
+            warnings.push(ConfigError {
+                place: self.place(switch, "queue"),
+                problem: format!(
+                    "is {octets} B, but ends at {frames} frames: {most} B of full frames (MTU 1500)"
+                ),
+                remedy: format!("write at most {most} B"),
+            });
+        }
+        let limit = octets.min(most);
+        if let (Some(rate), Some(mark)) = (self.rate, self.mark) {
+            let highest = mark.k_octets(rate) * u128::from(mark.thresholds);
+            if highest > u128::from(limit) {
+                let remedy = if highest > u128::from(most) {
+                    "write a smaller R or delta".into()
+                } else {
+                    format!("write a queue of at least {highest} B, or a smaller R or delta")
+                };
+                warnings.push(ConfigError {
+                    place: self.place(switch, "mark"),
+                    problem: format!("highest threshold R*K = {highest} B is beyond the queue's {limit} B"),
+                    remedy,
+                });
+            }
+        }
+        warnings
     }
 }
 
@@ -366,7 +456,8 @@ mod tests {
         assert!(refusal(|c| c.ports[0].pass_reserved = vec![16]).contains("write 0 to 15"));
         assert!(refusal(|c| c.ports[0].sync_class = Some(8)).contains("write 0 to 7"));
         assert!(refusal(|c| c.ports[0].queue_bytes = Some(83)).contains("write 84 to"));
-        assert!(refusal(|c| c.ports[0].queue_frames = 0).contains("write 1 to"));
+        assert!(refusal(|c| c.ports[0].queue_frames = Some(0)).contains("write 1 to"));
+        assert!(refusal(|c| c.delta_ps = Some(1)).contains("marks with delta 60us, the network's is 1ps"));
         assert!(refusal(|c| c.fdb_age = Nanos(0)).contains("write 1 or more"));
         let storm = StormConfig { frames_per_second: 0, burst: 1 };
         assert!(refusal(|c| c.ports[0].storm = Some(storm)).contains("storm.frames_per_second"));
@@ -374,7 +465,54 @@ mod tests {
             c.ports.iter_mut().for_each(|port| port.mark = None);
             c.ports[1].edge = true;
         };
-        assert!(refusal(edge).starts_with("switch s1, port b, edge: converts marks, but no port"));
+        assert!(
+            refusal(edge).starts_with("switch s1, port b, edge: converts marks, but the network's delta")
+        );
+    }
+
+    #[test]
+    fn a_switch_of_edges_needs_no_mark_of_its_own() {
+        let config = two_ports(|c| {
+            c.ports.iter_mut().for_each(|port| port.mark = None);
+            (c.ports[1].edge, c.delta_ps) = (true, Some(60_000_000));
+        });
+        assert_eq!((config.check(), config.delta()), (Ok(()), Some(Span { ps: 60_000_000 })));
+    }
+
+    #[test]
+    fn fixed_entries_are_of_stations_and_ports_that_can_be() {
+        let mac = Mac([2, 0, 0, 0, 0, 1]);
+        let entry = FixedEntry { vlan: 0, mac, port: PortId(1) };
+        assert_eq!(two_ports(|c| c.fdb_fixed = vec![entry, FixedEntry { vlan: 5, ..entry }]).check(), Ok(()));
+        for (wrong, expected) in [
+            (FixedEntry { mac: Mac([1; 6]), ..entry }, "is a group address"),
+            (FixedEntry { port: PortId(2), ..entry }, "names port 2"),
+            (FixedEntry { vlan: 4095, ..entry }, "names VLAN 4095"),
+            (entry, "is there twice in VLAN 0"),
+        ] {
+            let said = refusal(|c| c.fdb_fixed = vec![entry, wrong]);
+            assert!(said.contains(expected), "{said}");
+        }
+    }
+
+    #[test]
+    fn the_frames_limit_follows_the_octets_and_what_ends_a_queue_is_said() {
+        let frames = |octets| PortConfig { queue_bytes: Some(octets), ..PortConfig::new("p") }.frames_limit();
+        assert_eq!([84, 84_000, 10_000_000].map(frames), [64, 1000, 8192]);
+        let warned = |octets| two_ports(|c| c.ports[0].queue_bytes = Some(octets)).warnings();
+        assert_eq!(warned(10_000_000), []);
+        let said = warned(20_000_000)[0].to_string();
+        assert!(said.contains("is 20000000 B, but ends at 8192 frames: 12599296 B"), "{said}");
+        // R*K = 15 MB: the octets would do, the frames do not.
+        let config = two_ports(|c| {
+            c.ports[0].queue_bytes = Some(12_000_000_000);
+            mark(c, 0).thresholds = 20_000;
+        });
+        let said = config.warnings()[1].to_string();
+        assert!(
+            said.contains("R*K = 15000000 B is beyond the queue's 12599296 B; write a smaller R"),
+            "{said}"
+        );
     }
 
     #[test]

@@ -34,7 +34,7 @@ mod time;
 mod units;
 pub mod wire;
 
-pub use config::{ConfigError, MarkConfig, PortConfig, StormConfig, SwitchConfig};
+pub use config::{ConfigError, FixedEntry, MarkConfig, PortConfig, StormConfig, SwitchConfig};
 pub use fdb::{FdbEntry, FdbStats};
 pub use frame::{Departure, Discard, Egress, FrameId, MarkRecord, Pool, PortId};
 pub use loss::{DropCounts, DropReason, EdgeCounts, EdgeOutcome, MarkCounts, MarkOutcome};

@@ -41,16 +41,31 @@ pub(crate) fn mark(event: &mut Event<'_>, r: u32, counter_max: u32) -> MarkOutco
     }
 }
 
-/// Ingress trust: clears the counts of a port that must not bring any. Returns whether there were some.
+/// What ingress trust found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Distrust {
+    /// There was nothing to clear.
+    NoCount,
+    /// The counts are gone.
+    Cleared,
+    /// There were counts, and no octet of the message may be changed: it is authenticated, or its checksum wrong. They
+    /// go on.
+    Untouched,
+}
+
+/// Ingress trust: clears the counts of a port that must not bring any.
 #[inline]
-pub(crate) fn distrust(event: &mut Event<'_>) -> bool {
-    let Ok(word) = Word::decode(event.word()) else { return false };
+pub(crate) fn distrust(event: &mut Event<'_>) -> Distrust {
+    let Ok(word) = Word::decode(event.word()) else { return Distrust::NoCount };
     let cleared = word.cleared();
-    if event.markable().is_err() || cleared == word {
-        return false;
+    if cleared == word {
+        return Distrust::NoCount;
+    }
+    if event.markable().is_err() {
+        return Distrust::Untouched;
     }
     event.set_word(cleared.encode());
-    true
+    Distrust::Cleared
 }
 
 /// Edge conversion: n * delta into correctionField, the word to 0, so that a clock which knows nothing of marks profits
@@ -200,7 +215,7 @@ mod tests {
         let mut event = Event::new_checked(&mut octets, &info).unwrap();
         assert_eq!(mark(&mut event, 3, MAX_COUNT), MarkOutcome::Authenticated);
         assert_eq!(convert(&mut event, DELTA), (EdgeOutcome::Off, 0));
-        assert!(!distrust(&mut event));
+        assert_eq!(distrust(&mut event), Distrust::Untouched);
         assert_eq!(octets, before);
     }
 
@@ -211,12 +226,12 @@ mod tests {
             let mut event = Event::new_checked(&mut octets, &info).unwrap();
             (distrust(&mut event), event.word())
         };
-        assert_eq!(distrusted(0x4000_0007), (true, 0x4000_0000));
-        assert_eq!(distrusted(0x8001_0003), (true, 0x8000_0000));
-        assert_eq!(distrusted(0xC000_0001), (true, 0xC000_0000));
-        assert_eq!(distrusted(0xE000_4001), (true, 0xE000_0000));
+        assert_eq!(distrusted(0x4000_0007), (Distrust::Cleared, 0x4000_0000));
+        assert_eq!(distrusted(0x8001_0003), (Distrust::Cleared, 0x8000_0000));
+        assert_eq!(distrusted(0xC000_0001), (Distrust::Cleared, 0xC000_0000));
+        assert_eq!(distrusted(0xE000_4001), (Distrust::Cleared, 0xE000_0000));
         for word in [0, 0x1234_5678, 0x4000_0000, 0xE000_0000, 0xC000_0002] {
-            assert_eq!(distrusted(word), (false, word));
+            assert_eq!(distrusted(word), (Distrust::NoCount, word));
         }
     }
 

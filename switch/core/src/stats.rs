@@ -44,6 +44,9 @@ pub struct PortStats {
     pub drops: DropCounts,
     /// Messages from this port whose counts were cleared, since it is not trusted.
     pub counts_cleared: u64,
+    /// Messages from this port with counts that could not be cleared, since they are authenticated (or have no valid
+    /// checksum): the counts go on.
+    pub counts_untouched: u64,
     /// Frames enqueued, by what the marker did.
     pub mark: MarkCounts,
     /// Frames enqueued, by what edge conversion did.

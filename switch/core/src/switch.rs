@@ -6,7 +6,7 @@ use crate::{
     ConfigError, DropReason, Egress, FdbEntry, FrameId, Inversions, Nanos, Pool, PortId, SwitchConfig,
     SwitchStats,
     fdb::{self, Fdb},
-    mark,
+    mark::{self, Distrust},
     port::{Arrival, Port},
     wire::{
         ethernet::{HEADER_LEN, Header, Mac, Tci},
@@ -46,9 +46,19 @@ impl Switch {
     pub fn new(config: SwitchConfig) -> Result<Self, ConfigError> {
         config.check()?;
         let ports = (0..).map(PortId).zip(&config.ports);
+        let mut fdb = Fdb::new(config.fdb_capacity, config.fdb_age, config.fdb_seed);
+        for entry in &config.fdb_fixed {
+            if !fdb.fix(fdb::key(entry.vlan, entry.mac), entry.port) {
+                return Err(ConfigError {
+                    place: format!("switch {}, fixed FDB entry {}", config.name, entry.mac),
+                    problem: "finds no room".into(),
+                    remedy: "raise fdb_capacity".into(),
+                });
+            }
+        }
         Ok(Self {
             ports: ports.map(|(id, port)| Port::new(id, port, config.delta())).collect(),
-            fdb: Fdb::new(config.fdb_capacity, config.fdb_age, config.fdb_seed),
+            fdb,
             last_arrival: Nanos(0),
             inversions: Inversions::default(),
             now: Nanos(0),
@@ -168,8 +178,12 @@ impl Switch {
         // A message that cannot be marked is the egress marker's to count.
         if let Ok(mut event) = Event::new_checked(pool.bytes_mut(arrival.frame), &arrival.info) {
             let before = event.word();
-            if !ingress.trust && mark::distrust(&mut event) {
-                ingress.counts_cleared += 1;
+            if !ingress.trust {
+                match mark::distrust(&mut event) {
+                    Distrust::NoCount => {}
+                    Distrust::Cleared => ingress.counts_cleared += 1,
+                    Distrust::Untouched => ingress.counts_untouched += 1,
+                }
             }
             arrival.word = [before, event.word()];
         }
@@ -320,37 +334,8 @@ impl Switch {
         self.fdb.entries(self.now.max(self.last_arrival))
     }
 
-    /// Sets an entry that neither ages nor moves.
-    ///
-    /// # Errors
-    /// [`ConfigError`] for a group address, a port that is not there, a VLAN beyond 4095, or a full database.
-    pub fn fix_fdb_entry(&mut self, vlan: u16, mac: Mac, port: PortId) -> Result<(), ConfigError> {
-        let refuse = |problem: String, remedy: &str| {
-            let place = format!("switch {}, fixed FDB entry {mac}", self.config.name);
-            Err(ConfigError { place, problem, remedy: remedy.into() })
-        };
-        if mac.is_group() {
-            return refuse("is a group address".into(), "write the address of one station");
-        }
-        if port.index() >= self.ports.len() {
-            return refuse(format!("names port {}", port.0), "write the number of a port of this switch");
-        }
-        if vlan > 0x0FFF {
-            return refuse(format!("names VLAN {vlan}"), "write 0 to 4095");
-        }
-        if !self.fdb.fix(fdb::key(vlan, mac), port) {
-            return refuse("finds no room".into(), "raise fdb_capacity");
-        }
-        Ok(())
-    }
-
     /// Forgets what was learnt; fixed entries stay. Returns how many entries went.
     pub fn flush_fdb(&mut self) -> u64 {
         self.fdb.flush(None)
-    }
-
-    /// Forgets what was learnt behind one port. Returns how many entries went.
-    pub fn flush_fdb_port(&mut self, port: PortId) -> u64 {
-        self.fdb.flush(Some(port))
     }
 }

@@ -100,7 +100,7 @@ fn steady_state_allocates_nothing() {
         rate: Some(Rate(100_000_000)),
         mark: Some(mark),
         edge: name == "c",
-        queue_frames: 200,
+        queue_frames: Some(200),
         ..PortConfig::new(name)
     };
     let ports = vec![port("a"), port("b"), port("c"), PortConfig::new("d")];

@@ -30,8 +30,6 @@ const RECORDS: usize = 1 << 17;
 const COMMAND_LINE: &str = "command line";
 /// Longest pipeline latency, as in files.
 const LONGEST_LATENCY_NS: u64 = 1_000_000_000;
-/// Longest frame that fits a chunk of 2048 octets, less header and two tags.
-const SMALL_MTU: u32 = 1792 - 22;
 
 pub(crate) fn run(args: &Run) -> Result<ExitCode> {
     let file = plan(args)?;
@@ -220,8 +218,8 @@ fn memory(links: &[Link], file: &RunFile) -> Result<UmemOptions> {
             chunks += options(switch, number).chunks_for(&port.name)?;
         }
     }
-    let large = links.iter().any(|link| link.mtu > SMALL_MTU);
-    Ok(UmemOptions { chunks, chunk_size: if large { 4096 } else { 2048 } })
+    let mtu = links.iter().map(|link| link.mtu).max().unwrap_or(0);
+    Ok(UmemOptions { chunks, chunk_size: UmemOptions::chunk_size_for(mtu) })
 }
 
 /// How a port of the switch is opened.

@@ -53,6 +53,9 @@ pub struct PortOptions {
     /// release, in other ports' TX rings. Bulk frames beyond it are dropped at once ([`crate::PortCounters::over_quota`])
     /// so that neither this port's express frames nor another port ever lacks a chunk.
     pub held: u32,
+    /// Ports of the switch, 2 or more: how many frames one that is flooded becomes (one less). Express frames and their
+    /// copies have chunks beyond `held`: for as many of them as the express rings hold, each flooded.
+    pub ports: u32,
     /// Whether the port takes frames that are addressed to others, as a switch must.
     pub promiscuous: bool,
     /// Whether partial checksums are completed by TX metadata where the kernel can (6.11, or a stable kernel that
@@ -71,6 +74,7 @@ impl Default for PortOptions {
             express_priority: 8,
             tx_ring: 2048,
             held: 8192,
+            ports: 8,
             promiscuous: true,
             tx_metadata: true,
             patience: Duration::from_millis(100),
@@ -87,10 +91,15 @@ impl PortOptions {
         self.bulk_ring + self.express_ring + SPARE
     }
 
+    /// Express frames and copies that may be out beyond [`PortOptions::held`].
+    pub(crate) const fn express_held(&self, queues: u32) -> u32 {
+        let copies = self.ports.saturating_sub(1);
+        queues * self.express_ring * if copies == 0 { 1 } else { copies }
+    }
+
     /// Chunks that the port takes of its [`crate::Umem`], with `queues` RX queues.
     pub const fn chunks(&self, queues: u32) -> u32 {
-        // Express frames are taken beyond `held`: one express ring a queue.
-        queues * (self.posted_per_queue() + self.express_ring) + self.held
+        queues * self.posted_per_queue() + self.express_held(queues) + self.held
     }
 
     /// The same for an interface in the calling thread's network namespace, as many RX queues as it has now: what to

@@ -103,7 +103,7 @@ fn port() -> impl Strategy<Value = PortConfig> {
         ]).prop_map(Some),
     ];
     let queue = prop_oneof![2 => Just(None), 1 => (84u64..20_000).prop_map(Some)];
-    let frames = prop_oneof![2 => Just(4096u32), 1 => 1u32..12];
+    let frames = prop_oneof![2 => Just(None), 1 => (1u32..12).prop_map(Some)];
     let marking = (any::<bool>(), 1u32..40, prop_oneof![Just(u32::MAX >> 2), 0u32..40]);
     let class = prop::option::of(0u8..8);
     let pass = prop::collection::vec(prop::sample::select(vec![0u8, 0x0E]), 0..3);
@@ -344,7 +344,7 @@ proptest! {
         rate in prop::sample::select(vec![100_000_000u64, 1_000_000_000, 123_456_789]),
     ) {
         let mark = Some(MarkConfig { thresholds: 64, counter_max: 1 << 20, delta_ps: 12_000_000 });
-        let port = |name: &str| PortConfig { rate: Some(Rate(rate)), mark, queue_bytes: Some(1 << 30), queue_frames: 1 << 16, ..PortConfig::new(name) };
+        let port = |name: &str| PortConfig { rate: Some(Rate(rate)), mark, queue_bytes: Some(1 << 30), queue_frames: Some(1 << 16), ..PortConfig::new(name) };
         let config = SwitchConfig { ports: vec![port("a"), port("b")], ..SwitchConfig::default() };
         let mut runs = [false, true].map(|ahead| {
             let mut bench = Bench::new(config.clone(), 1 << 20);

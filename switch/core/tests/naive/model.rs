@@ -210,7 +210,7 @@ fn serve(
             lost.push(lose(DropReason::QueueBytes));
             continue;
         }
-        if before().count() >= settings.queue_frames as usize {
+        if before().count() >= settings.frames_limit() as usize {
             lost.push(lose(DropReason::QueueFrames));
             continue;
         }

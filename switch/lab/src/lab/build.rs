@@ -1,7 +1,7 @@
 //! From a plan to namespaces, interfaces, addresses and open ports.
 
 use super::LabError;
-use crate::topology::{Cable, Node as Place, PREFIX_V4, PREFIX_V6, SwitchPlan, Topology};
+use crate::topology::{Cable, Node as Place, PREFIX_V4, PREFIX_V6, SwitchPlan, Topology, random_seed};
 use plimsoll_core::SwitchConfig;
 use plimsoll_port::namespace::Namespace;
 use plimsoll_port::netlink::{Link, Netlink, VethEnd};
@@ -10,10 +10,6 @@ use plimsoll_port::{Port, PortOptions, Umem, UmemOptions};
 
 /// The bridge's own interface in its namespace.
 const BRIDGE: &str = "bridge";
-/// Largest MTU whose frames, with two VLAN tags, fit chunks of 2048 octets (1792 of frame).
-const SMALL_MTU: u32 = 1770;
-/// Chunks beside those of the ports, for the copies that a flood needs.
-const COPIES: u32 = 2048;
 
 /// The namespaces of a lab, by the order of the plan.
 #[derive(Debug)]
@@ -128,10 +124,10 @@ fn node_name(topology: &Topology, place: Place) -> &str {
 pub(super) fn open(topology: &Topology, namespaces: &Namespaces) -> Result<(Vec<Node>, Umem), LabError> {
     let options = PortOptions::default();
     let mtus = topology.switches.iter().flat_map(|switch| &switch.mtu);
-    let large = mtus.clone().any(|mtu| *mtu > SMALL_MTU);
+    let largest = mtus.clone().max().copied().unwrap_or(0);
     let mut umem = Umem::new(UmemOptions {
-        chunks: mtus.count() as u32 * options.chunks(1) + COPIES,
-        chunk_size: if large { 4096 } else { 2048 },
+        chunks: mtus.count() as u32 * options.chunks(1),
+        chunk_size: UmemOptions::chunk_size_for(largest),
     })
     .map_err(LabError::port(&topology.name))?;
     let mut nodes = Vec::new();
@@ -141,7 +137,7 @@ pub(super) fn open(topology: &Topology, namespaces: &Namespaces) -> Result<(Vec<
             .map_err(LabError::namespace(&plan.name))?
             .map_err(LabError::port(&plan.name))?;
         nodes.push(Node {
-            switch: SwitchConfig { fdb_seed: rand::random(), ..plan.config.clone() },
+            switch: SwitchConfig { fdb_seed: random_seed(), ..plan.config.clone() },
             release: vec![plan.release; ports.len()],
             ports,
             latency: plan.latency_ns,

@@ -1,9 +1,9 @@
 //! A file as it is written. What the keys mean together is decided in the neighbouring modules.
 
-use super::values::{Each, LinkRate, Reserved, TransportName};
+use super::values::{Each, LinkRate, MacText, Reserved, TransportName};
 use super::{Compensation, Daemon};
 use crate::traffic::PaperFlow;
-use plimsoll_core::{ByteCount, Rate, Span};
+use plimsoll_core::{ByteCount, Rate, Span, StormConfig};
 use plimsoll_port::worker::{Idle, Stall};
 use serde::Deserialize;
 use std::collections::BTreeMap;
@@ -83,6 +83,32 @@ pub(super) struct Switch {
     pub(super) release: Option<Release>,
     pub(super) fdb_capacity: Option<usize>,
     pub(super) fdb_age: Option<Span>,
+    #[serde(default)]
+    pub(super) fdb: Vec<Station>,
+}
+
+/// An element of `fdb = [..]`: a station whose port is known beforehand.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub(super) struct Station {
+    pub(super) mac: MacText,
+    pub(super) port: Spanned<String>,
+    #[serde(default)]
+    pub(super) vlan: u16,
+}
+
+/// `storm = { .. }` of a link or port: what may come in to be flooded.
+#[derive(Clone, Copy, Debug, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub(super) struct Storm {
+    frames_per_second: u32,
+    burst: u32,
+}
+
+impl From<Storm> for StormConfig {
+    fn from(storm: Storm) -> Self {
+        Self { frames_per_second: storm.frames_per_second, burst: storm.burst }
+    }
 }
 
 /// `[bridge.NAME]`: a Linux bridge, to compare with.
@@ -113,6 +139,7 @@ pub(super) struct Link {
     pub(super) mtu: Option<Spanned<u32>>,
     pub(super) class: Option<Spanned<u8>>,
     pub(super) sync_class: Option<Spanned<u8>>,
+    pub(super) storm: Option<Storm>,
     #[serde(default)]
     pub(super) pass: Vec<Reserved>,
 }
@@ -193,6 +220,7 @@ pub(super) struct Port {
     pub(super) trust: Option<bool>,
     pub(super) class: Option<u8>,
     pub(super) sync_class: Option<u8>,
+    pub(super) storm: Option<Storm>,
     #[serde(default)]
     pub(super) pass: Vec<Reserved>,
     pub(super) release: Option<Release>,

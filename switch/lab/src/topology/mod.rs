@@ -132,6 +132,7 @@ impl Topology {
         let hosts = hosts::plan(&source, &raw, &network)?;
         let edges = clocks::edges(&source, &raw, &network, marking.is_some())?;
         let (switches, marking) = ports::plan(&source, &raw, &network, marking, &edges)?;
+        check_overrides(&source, overrides, &switches)?;
         let seed = overrides.seed.or(raw.seed).unwrap_or(1);
         let mut warnings = Vec::new();
         let flows = flows::plan(
@@ -190,6 +191,30 @@ impl Topology {
     pub fn host(&self, name: &str) -> Option<usize> {
         self.hosts.iter().position(|host| host.name == name)
     }
+}
+
+/// A number that no sender knows, for the hash of a switch's FDB: of the keys that the standard library draws from the
+/// system.
+pub(crate) fn random_seed() -> u64 {
+    use std::hash::{BuildHasher, RandomState};
+    RandomState::new().hash_one(0_u8)
+}
+
+/// Marking that the command line asks for must be some port's.
+fn check_overrides(
+    source: &Source<'_>,
+    overrides: &Overrides,
+    switches: &[SwitchPlan],
+) -> Result<(), TopologyError> {
+    let mut ports = switches.iter().flat_map(|switch| &switch.config.ports);
+    let (marks, uses_delta) = (ports.clone().any(|port| port.mark.is_some()), ports.any(|port| port.edge));
+    let key = match overrides {
+        Overrides { thresholds: Some(_), .. } if !marks => "--thresholds",
+        Overrides { delta: Some(_), .. } if !marks && !uses_delta => "--delta",
+        _ => return Ok(()),
+    };
+    let remedy = "leave it out, or write [marking] and a rate at the links that shall mark";
+    Err(source.error(None, key, "is given, but no port of this lab marks", remedy))
 }
 
 /// The text of a built-in lab or of a file, and what to call it in messages.

@@ -1,10 +1,10 @@
 //! Links as the ports of switches: what each direction of a link means to the switch that sends into it.
 
 use super::error::{Source, TopologyError};
-use super::file::{File, Lateness, Link, Release};
+use super::file::{File, Lateness, Link, Release, Station};
 use super::network::{Network, Node};
 use super::values::Each;
-use plimsoll_core::{MarkConfig, Nanos, PortConfig, Rate, Span, SwitchConfig};
+use plimsoll_core::{FixedEntry, MarkConfig, Nanos, PortConfig, PortId, Rate, Span, SwitchConfig};
 use plimsoll_port::worker::{ReleaseAt, Stall};
 use std::collections::HashSet;
 use toml::Spanned;
@@ -61,12 +61,15 @@ pub(super) fn plan(
     let mut switches = Vec::new();
     for (index, name) in network.switches.iter().enumerate() {
         let mut plan = bare(source, raw, name)?;
+        plan.config.delta_ps = marking.map(|mark| mark.delta_ps);
         for direction in directions.iter().filter(|d| d.switch == index) {
             let edge = matches!(direction.peer, Node::Host(host) if edges.contains(&(index, host)));
             plan.config.ports.push(port(source, direction, marking, edge)?);
             plan.peers.push(direction.peer);
             plan.mtu.push(direction.mtu);
         }
+        let ports: Vec<_> = plan.config.ports.iter().map(|port| port.name.as_str()).collect();
+        plan.config.fdb_fixed = fixed(source, raw, name, &ports)?;
         plan.config.check().map_err(|e| source.error(None, e.place, e.problem, e.remedy))?;
         switches.push(plan);
     }
@@ -104,6 +107,25 @@ fn bare(source: &Source<'_>, raw: &File, name: &str) -> Result<SwitchPlan, Topol
     plan.config.fdb_capacity = written.fdb_capacity.unwrap_or(plan.config.fdb_capacity);
     plan.config.fdb_age = written.fdb_age.map_or(plan.config.fdb_age, |age| Nanos(age.nanos()));
     Ok(plan)
+}
+
+/// The switch's fixed FDB entries, by the names of its ports.
+pub(super) fn fixed(
+    source: &Source<'_>,
+    raw: &File,
+    switch: &str,
+    ports: &[&str],
+) -> Result<Vec<FixedEntry>, TopologyError> {
+    let written = raw.switch.get(switch).map_or(&[][..], |written| &written.fdb);
+    let entry = |written: &Station| {
+        let Some(port) = ports.iter().position(|port| port == written.port.get_ref()) else {
+            let problem = format!("{switch} has no port {:?}", written.port.get_ref());
+            let remedy = format!("its ports are {}", ports.join(", "));
+            return Err(source.error(Some(written.port.span()), "switch.fdb.port", problem, remedy));
+        };
+        Ok(FixedEntry { vlan: written.vlan, mac: written.mac.0, port: PortId(port as u16) })
+    };
+    written.iter().map(entry).collect()
 }
 
 pub(super) fn release_at(release: Release) -> ReleaseAt {
@@ -281,6 +303,7 @@ fn port(
         Some(trust) => *trust.get_ref(),
         None => matches!(direction.peer, Node::Switch(_)),
     };
+    port.storm = link.storm.map(Into::into);
     port.default_priority = link.class.as_ref().map_or(0, |class| *class.get_ref());
     port.sync_class = link.sync_class.as_ref().map(|class| *class.get_ref());
     port.pass_reserved = link.pass.iter().map(|octet| octet.0).collect();

@@ -3,7 +3,7 @@
 use super::error::{Source, TopologyError};
 use super::file::{File, Lateness, Port, PortMode};
 use super::network::check_name;
-use super::ports::{Step, release_at};
+use super::ports::{Step, fixed, release_at};
 use plimsoll_core::{MarkConfig, Nanos, PortConfig, SwitchConfig};
 use plimsoll_port::Mode;
 use plimsoll_port::worker::{Idle, ReleaseAt, Stall};
@@ -153,14 +153,17 @@ fn switches(
             release: port.release.map(release_at),
         });
     }
-    for switch in &switches {
+    for switch in &mut switches {
+        switch.config.delta_ps = marking.map(|mark| mark.delta_ps);
+        let ports: Vec<_> = switch.config.ports.iter().map(|port| port.name.as_str()).collect();
+        switch.config.fdb_fixed = fixed(source, raw, &switch.config.name, &ports)?;
         switch.config.check().map_err(|e| source.error(None, e.place, e.problem, e.remedy))?;
     }
     Ok(switches)
 }
 
 fn bare(raw: &File, name: &str) -> RunSwitch {
-    let fdb_seed = rand::random();
+    let fdb_seed = super::random_seed();
     let mut config = SwitchConfig { name: name.to_owned(), fdb_seed, ..SwitchConfig::default() };
     let written = raw.switch.get(name);
     config.fdb_capacity = written.and_then(|w| w.fdb_capacity).unwrap_or(config.fdb_capacity);
@@ -185,6 +188,7 @@ fn port_config(
     port.queue_bytes = written.queue.map(|queue| queue.0);
     port.edge = written.edge.unwrap_or(false);
     port.trust = written.trust.unwrap_or(false);
+    port.storm = written.storm.map(Into::into);
     port.default_priority = written.class.unwrap_or(0);
     port.sync_class = written.sync_class;
     port.pass_reserved = written.pass.iter().map(|octet| octet.0).collect();

@@ -521,3 +521,50 @@ fn run_files_are_refused_with_place_and_remedy() {
         assert!(!message.contains('\n'), "{message}");
     }
 }
+
+#[test]
+fn marking_asked_for_where_nothing_marks_is_refused() {
+    let delta = Overrides { delta: Some("60us".parse().unwrap()), ..Overrides::default() };
+    let thresholds = Overrides { thresholds: Some(4), ..Overrides::default() };
+    for (lab, overrides, key) in [("idle", delta, "--delta"), ("idle", thresholds, "--thresholds")] {
+        let message = Topology::load(lab, &overrides).map(drop).unwrap_err().to_string();
+        let expected = format!("{lab}: {key}: is given, but no port of this lab marks; leave it out");
+        assert!(message.starts_with(&expected), "{message}");
+    }
+}
+
+#[test]
+fn a_switch_whose_ports_only_convert_has_the_networks_delta() {
+    let text = "[marking]\ndelta = \"60us\"\n[switch.s1]\n[switch.s2]\n[host.a]\n[host.b]\n[[link]]\nbetween = [\"a\", \
+                \"s1\"]\n[[link]]\nbetween = [\"s1\", \"s2\"]\nrate = \"100mbit\"\nmark = { to-s1 = false }\n[[link]]\nbetween = \
+                [\"s2\", \"b\"]\nedge = { to-b = true }";
+    let t = parse(text).unwrap();
+    assert!(t.switches[1].config.ports.iter().all(|port| port.mark.is_none()));
+    assert_eq!(t.switches[1].config.delta().unwrap().ps, 60_000_000);
+    let run = "[marking]\ndelta = \"60us\"\n[[port]]\nname = \"e1\"\nedge = true\n[[port]]\nname = \"e2\"";
+    let file = RunFile::parse("run.toml", run).unwrap();
+    assert_eq!(file.switches[0].config.delta().unwrap().ps, 60_000_000);
+    let bare = run.replace("[marking]\ndelta = \"60us\"\n", "");
+    let message = RunFile::parse("run.toml", &bare).unwrap_err().to_string();
+    assert!(message.contains("delta is not given; write [marking]"), "{message}");
+}
+
+#[test]
+fn storms_and_fixed_stations_are_keys() {
+    let storm = "storm = { frames-per-second = 1000, burst = 100 }";
+    let fdb = "fdb = [{ mac = \"02:00:00:00:00:07\", port = \"c\", vlan = 5 }]";
+    let text = one_hop(storm).replace("[switch.s1]", &format!("[switch.s1]\n{fdb}"));
+    let config = &parse(&text).unwrap().switches[0].config;
+    let expected = plimsoll_core::StormConfig { frames_per_second: 1000, burst: 100 };
+    assert_eq!(config.ports.iter().map(|port| port.storm).collect::<Vec<_>>(), [None, None, Some(expected)]);
+    let entry = config.fdb_fixed[0];
+    assert_eq!((entry.vlan, entry.mac.0[5], entry.port.0), (5, 7, 2));
+    let message = refusal(&text.replace("port = \"c\"", "port = \"d\""));
+    assert!(message.contains("switch.fdb.port: s1 has no port \"d\"; its ports are a, b, c"), "{message}");
+    assert!(refusal(&text.replace("02:00", "2:00")).contains("is no MAC address"));
+
+    let run = format!("[switch.s]\n{}\n[[port]]\nname = \"c\"\n{storm}", fdb);
+    let file = RunFile::parse("run.toml", &run).unwrap();
+    assert_eq!(file.switches[0].config.ports[0].storm, Some(expected));
+    assert_eq!(file.switches[0].config.fdb_fixed[0].port.0, 0);
+}

@@ -1,7 +1,7 @@
 //! Values that a file may write in more than one way.
 
 use crate::clock::Transport;
-use plimsoll_core::Rate;
+use plimsoll_core::{Rate, wire::ethernet::Mac};
 use serde::de::{self, DeserializeOwned, IntoDeserializer};
 use serde::{Deserialize, Deserializer};
 use std::collections::BTreeMap;
@@ -133,6 +133,16 @@ impl<'de> Deserialize<'de> for Reserved {
                 "{text:?} is no last octet of 01-80-C2-00-00-XX; write \"00\" to \"0f\", as \"0e\""
             ))),
         }
+    }
+}
+
+/// A MAC address, `"02:00:00:00:00:01"`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct MacText(pub(super) Mac);
+
+impl<'de> Deserialize<'de> for MacText {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        String::deserialize(deserializer)?.parse().map(Self).map_err(de::Error::custom)
     }
 }
 
