@@ -6,10 +6,8 @@
 mod common;
 
 use common::{Cable, ONE, TWO};
-use plimsoll_core::Rate;
-use plimsoll_lab::traffic::{
-    FlowKind, FlowReport, FlowSpec, PaperFlow, Sink, SizeDistribution, Source, WIRE_OVERHEAD,
-};
+use plimsoll_core::{Rate, config::WIRE_OVERHEAD};
+use plimsoll_lab::traffic::{FlowKind, FlowReport, FlowSpec, PaperFlow, Sink, SizeDistribution, Source};
 use plimsoll_port::netlink::{Counters, Netlink};
 use std::{
     net::SocketAddr,

@@ -4,6 +4,7 @@ use std::process::ExitCode;
 
 use anyhow::Result;
 use plimsoll_lab::results::Table;
+use plimsoll_port::PortCounters;
 use serde_json::{Value, json};
 
 use crate::{
@@ -176,22 +177,6 @@ fn fdb(snapshot: &Value, entries: &Value) -> View {
     View { json: json!({ "fdb": rows }), table, nothing: "no address learnt yet" }
 }
 
-/// Losses of the machine below the core, by their names in the port's counters.
-const BELOW: [&str; 12] = [
-    "before_xdp",
-    "xdp_dropped",
-    "bulk_ring_full",
-    "express_ring_full",
-    "fill_ring_empty",
-    "rx_dropped",
-    "over_quota",
-    "jumbo",
-    "bad_descriptor",
-    "tx_refused",
-    "tx_down",
-    "tx_invalid",
-];
-
 fn drops(snapshot: &Value) -> View {
     let mut table = Table::new(&["switch", "port", "where", "reason", "frames"]);
     let mut rows = Vec::new();
@@ -204,7 +189,7 @@ fn drops(snapshot: &Value) -> View {
         }
     };
     for (switch, machine, core) in each_port(snapshot) {
-        for reason in BELOW {
+        for (reason, _) in PortCounters::default().losses() {
             if let Some(frames) = machine["counters"][reason].as_u64() {
                 add(&switch, &machine["name"], "machine", reason, frames);
             }
@@ -236,6 +221,8 @@ fn marks(snapshot: &Value) -> View {
         if machine["thresholds"].as_u64() != Some(0) {
             by_r.iter().for_each(|(r, messages)| add(format!("r = {r}"), messages));
         }
+        add("counts cleared on arrival".into(), &core["counts_cleared"]);
+        add("counts untouched on arrival".into(), &core["counts_untouched"]);
         for (outcome, messages) in core["mark"].as_object().into_iter().flatten() {
             if outcome.starts_with("skip") || outcome == "saturated" {
                 add(outcome.clone(), messages);
@@ -244,7 +231,7 @@ fn marks(snapshot: &Value) -> View {
         rows.push(json!({
             "switch": switch, "port": machine["name"], "thresholds": machine["thresholds"],
             "delta_ns": machine["delta_ns"], "marks": core["marks"], "outcomes": core["mark"], "edge": core["edge"],
-            "counts_cleared": core["counts_cleared"],
+            "counts_cleared": core["counts_cleared"], "counts_untouched": core["counts_untouched"],
         }));
     }
     View { json: json!({ "marks": rows }), table, nothing: "no message could be marked yet" }
@@ -256,8 +243,8 @@ mod tests {
 
     #[test]
     fn every_loss_of_the_machine_is_a_counter_of_a_port() {
-        let counters = serde_json::to_value(plimsoll_port::PortCounters::default()).unwrap();
-        for reason in BELOW {
+        let counters = serde_json::to_value(PortCounters::default()).unwrap();
+        for (reason, _) in PortCounters::default().losses() {
             assert!(counters.get(reason).is_some(), "{reason}");
         }
     }

@@ -56,6 +56,27 @@ pub struct PortCounters {
     pub before_xdp: Option<u64>,
 }
 
+impl PortCounters {
+    /// The counters of frames lost at the interface, around the switch, by name.
+    pub fn losses(&self) -> impl Iterator<Item = (&'static str, u64)> {
+        [
+            ("before_xdp", self.before_xdp.unwrap_or(0)),
+            ("xdp_dropped", self.xdp_dropped),
+            ("bulk_ring_full", self.bulk_ring_full),
+            ("express_ring_full", self.express_ring_full),
+            ("fill_ring_empty", self.fill_ring_empty),
+            ("rx_dropped", self.rx_dropped),
+            ("over_quota", self.over_quota),
+            ("jumbo", self.jumbo),
+            ("bad_descriptor", self.bad_descriptor),
+            ("tx_refused", self.tx_refused),
+            ("tx_down", self.tx_down),
+            ("tx_invalid", self.tx_invalid),
+        ]
+        .into_iter()
+    }
+}
+
 /// Where all chunks of a [`crate::Umem`] are. [`Tally::is_whole`] at every moment between two calls.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Serialize)]
 pub struct Tally {

@@ -5,7 +5,7 @@ use crate::topology::Hop;
 use hdrhistogram::Histogram;
 use plimsoll_core::wire::ptp::MessageId;
 use plimsoll_core::{MarkOutcome, config::wire_octets};
-use plimsoll_port::worker::{Fate, Lateness, Record, Sent};
+use plimsoll_port::worker::{Fate, Record, Sent};
 use std::collections::{BTreeMap, HashMap};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -107,25 +107,15 @@ impl PortTally {
         }
     }
 
+    /// Frames that were taken as arrived later than stamped, by however little.
+    pub(crate) fn inversions(&self) -> u64 {
+        self.late_arrival.len() - self.late_arrival.count_at(0)
+    }
+
     /// Bits per second of frames that left right behind another; `None` where too few did to tell.
     pub(crate) fn measured_bps(&self) -> Option<f64> {
         let (frames, octets, ns) = self.busy;
         (frames >= ENOUGH && ns > 0).then(|| octets as f64 * 8e9 / ns as f64)
-    }
-}
-
-/// Delays as the results print them.
-pub(crate) fn lateness(h: &Histogram<u64>) -> Lateness {
-    let frames = h.len();
-    let within = h.count_between(0, 1000);
-    Lateness {
-        frames,
-        count: frames - within,
-        p50_ns: h.value_at_quantile(0.5),
-        p99_ns: h.value_at_quantile(0.99),
-        p999_ns: h.value_at_quantile(0.999),
-        max_ns: h.max(),
-        within_1us: if frames == 0 { 1.0 } else { within as f64 / frames as f64 },
     }
 }
 
@@ -250,8 +240,9 @@ mod tests {
         let port = &totals.ports[&(0, 1)];
         assert_eq!((port.frames, port.wire_octets, port.dropped), (52, 52 * 1538, 1));
         assert!((port.measured_bps().unwrap() / 100e6 - 1.0).abs() < 1e-9);
+        assert_eq!(port.inversions(), 52, "each was 3 ns out of order");
         assert_eq!((port.depth.max(), port.late_arrival.max(), port.release_late.max()), (1538, 3, 2000));
-        let late = lateness(&port.release_late);
+        let late = plimsoll_port::worker::Lateness::of(&port.release_late);
         assert_eq!((late.frames, late.count), (52, ENOUGH));
         assert_eq!(late.within_1us, 2.0 / 52.0);
     }

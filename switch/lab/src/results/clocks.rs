@@ -6,6 +6,10 @@ use crate::topology::{ClockPlan, Compensation};
 use serde::Serialize;
 
 /// One clock pair.
+///
+/// Behind an edge (`compensation` is `edge`) the clock sees corrected messages only: `compensated` is what it measured,
+/// and `raw` is that with the switch's own record of its conversions taken out. So there `raw` and `improvement` rest on
+/// what the switch says of itself, `compensated` does not.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct ClockOutcome {
     /// The figures.

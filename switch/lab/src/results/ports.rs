@@ -1,7 +1,7 @@
 //! A port's line: rate asked and measured, depths, marks, how true its times were, what it lost.
 
 use super::Outcome;
-use crate::lab::tally::{PortTally, Totals, lateness};
+use crate::lab::tally::{PortTally, Totals};
 use crate::topology::Topology;
 use plimsoll_port::PortCounters;
 use plimsoll_port::worker::{Lateness, Snapshot};
@@ -45,7 +45,9 @@ pub struct PortOutcome {
     pub saturated: u64,
     /// How late frames were released, against the ideal instant + L.
     pub release_late: Lateness,
-    /// How much later than stamped frames were taken as arrived.
+    /// Frames that came out of the order of their stamps, and were taken as arrived later.
+    pub inversions: u64,
+    /// How much later, of all frames.
     pub late_arrival: Lateness,
     /// How the port received: `native`, `generic`.
     pub mode: String,
@@ -68,6 +70,7 @@ impl PortOutcome {
             marks: BTreeMap::new(),
             saturated: 0,
             release_late: Lateness { within_1us: 1.0, ..Lateness::default() },
+            inversions: 0,
             late_arrival: Lateness { within_1us: 1.0, ..Lateness::default() },
             mode: String::new(),
             losses: BTreeMap::new(),
@@ -81,8 +84,9 @@ impl PortOutcome {
             outcome.depth_bytes = DepthBytes { p50: depth(0.5), p99: depth(0.99), max: tally.depth.max() };
             outcome.marks.clone_from(&tally.marks);
             outcome.saturated = tally.saturated;
-            outcome.release_late = lateness(&tally.release_late);
-            outcome.late_arrival = lateness(&tally.late_arrival);
+            outcome.release_late = Lateness::of(&tally.release_late);
+            outcome.inversions = tally.inversions();
+            outcome.late_arrival = Lateness::of(&tally.late_arrival);
         }
         outcome
     }
@@ -129,21 +133,6 @@ impl Outcome {
 }
 
 /// What was lost beside the switch, where anything was.
-fn losses(c: &PortCounters) -> BTreeMap<&'static str, u64> {
-    [
-        ("before_xdp", c.before_xdp.unwrap_or(0)),
-        ("xdp_dropped", c.xdp_dropped),
-        ("bulk_ring_full", c.bulk_ring_full),
-        ("express_ring_full", c.express_ring_full),
-        ("fill_ring_empty", c.fill_ring_empty),
-        ("rx_dropped", c.rx_dropped),
-        ("over_quota", c.over_quota),
-        ("jumbo", c.jumbo),
-        ("bad_descriptor", c.bad_descriptor),
-        ("tx_refused", c.tx_refused),
-        ("tx_down", c.tx_down),
-    ]
-    .into_iter()
-    .filter(|(_, n)| *n > 0)
-    .collect()
+fn losses(counters: &PortCounters) -> BTreeMap<&'static str, u64> {
+    counters.losses().filter(|(_, n)| *n > 0).collect()
 }

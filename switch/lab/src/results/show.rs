@@ -10,6 +10,14 @@ impl fmt::Display for Outcome {
         if !self.clocks.is_empty() {
             writeln!(f, "offset error: raw, compensated, improvement")?;
             writeln!(f, "{}", self.clock_table())?;
+            for clock in self.clocks.iter().filter(|c| c.compensation == Compensation::Edge) {
+                writeln!(
+                    f,
+                    "{}: compensated is what it measured; raw is that without what the switch recorded of its own \
+                     conversions\n",
+                    clock.report.name
+                )?;
+            }
             for (clock, log) in self.clocks.iter().filter_map(|c| Some((c, c.logged.as_ref()?))) {
                 writeln!(
                     f,
@@ -155,7 +163,7 @@ impl Outcome {
                 marked(port),
                 format!("{:.1} %", port.release_late.within_1us * 100.0),
                 time(port.release_late.p99_ns as f64),
-                port.late_arrival.count.to_string(),
+                port.inversions.to_string(),
             ]);
         }
         table
@@ -254,6 +262,7 @@ mod tests {
                 marks: BTreeMap::from([(0, 30), (2, 60), (9, 10)]),
                 saturated: 0,
                 release_late: lateness,
+                inversions: 5,
                 late_arrival: Lateness { count: 0, within_1us: 1.0, ..lateness },
                 mode: "native".into(),
                 losses: BTreeMap::from([("before_xdp", 7)]),
@@ -282,12 +291,22 @@ bare   plimsoll  UDPv4  rms                120 us            -            -     
                         median            30.0 us            -            -
 
 port             rate   measured    used  depth p50      p99      max  dropped     marked  released in 1 us  late p99  inversions
-s1 to client  100mbit  99.99mbit  70.1 %     1538 B  12.3 kB  20.0 kB        0  70 of 100            98.8 %   1.10 us           0
+s1 to client  100mbit  99.99mbit  70.1 %     1538 B  12.3 kB  20.0 kB        0  70 of 100            98.8 %   1.10 us           5
 
 switch s1, port client: lost at the interface: before_xdp 7
 one-hop: measured 20.0 s, seed 1; worker on CPU 1, everything else on 0; delta 10.0 us, R 128
 warning: a thing
 "
+        );
+    }
+
+    #[test]
+    fn how_raw_is_told_of_a_clock_behind_an_edge_is_said() {
+        let mut outcome = outcome();
+        assert!(!outcome.to_string().contains("what it measured"));
+        outcome.clocks[0].compensation = Compensation::Edge;
+        assert!(
+            outcome.to_string().contains("\nptp: compensated is what it measured; raw is that without what")
         );
     }
 

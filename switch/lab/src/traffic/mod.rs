@@ -17,4 +17,4 @@ pub use report::{FlowReport, LatencySummary};
 pub use schedule::{Due, Schedule};
 pub use sink::{Sink, SinkReport};
 pub use source::{Source, SourceReport};
-pub use spec::{FlowKind, FlowSpec, PaperFlow, SizeBounds, SizeDistribution, WIRE_OVERHEAD};
+pub use spec::{FlowKind, FlowSpec, PaperFlow, SizeBounds, SizeDistribution};

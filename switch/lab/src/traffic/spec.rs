@@ -2,15 +2,9 @@
 
 use super::TrafficError;
 use plimsoll_core::Rate;
+use plimsoll_core::config::{MIN_FRAME, WIRE_OVERHEAD, wire_octets};
 use serde::{Deserialize, Serialize};
 use std::{fmt, net::SocketAddr, str::FromStr};
-
-/// Octets of wire time that a frame costs beside its own: preamble 8, FCS 4, inter-packet gap 12
-/// (IEEE 802.3 clauses 3.1.1, 4.4.2).
-pub const WIRE_OVERHEAD: u32 = 24;
-
-/// Octets of the shortest frame without its FCS (IEEE 802.3 clause 3.2.7).
-const MIN_FRAME: u32 = 60;
 
 /// When a flow's frames come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -48,8 +42,7 @@ pub enum SizeDistribution {
 impl SizeDistribution {
     /// Frames of `octets`, without FCS, as a capture shows them: 60..=1514 at MTU 1500.
     pub const fn frame(octets: u32) -> Self {
-        let padded = if octets < MIN_FRAME { MIN_FRAME } else { octets };
-        Self::Fixed { wire: padded + WIRE_OVERHEAD }
+        Self::Fixed { wire: wire_octets(octets) }
     }
 
     /// Mean in octets on the wire, within `bounds`.
@@ -91,8 +84,7 @@ impl SizeBounds {
 
     /// Octets on the wire of a frame with `payload` octets of UDP payload.
     pub const fn wire(&self, payload: usize) -> u32 {
-        let frame = self.headers + payload as u32;
-        (if frame < MIN_FRAME { MIN_FRAME } else { frame }) + WIRE_OVERHEAD
+        wire_octets(self.headers + payload as u32)
     }
 }
 

@@ -80,7 +80,8 @@ pub struct Lateness {
 }
 
 impl Lateness {
-    fn of(h: &Histogram<u64>) -> Self {
+    /// What a histogram of nanoseconds comes to.
+    pub fn of(h: &Histogram<u64>) -> Self {
         let frames = h.len();
         let within = h.count_between(0, 1000);
         Self {
