@@ -1,9 +1,10 @@
 //! A lab that stays: started in the background, entered, ended.
 
-use super::LabError;
 use super::state::{self, State};
+use super::{LabError, pin};
 use plimsoll_port::namespace::Namespace;
 use rustix::event::{PollFd, PollFlags, poll};
+use rustix::fs::{FlockOperation, flock};
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 use rustix::time::Timespec;
 use std::ffi::OsString;
@@ -34,6 +35,8 @@ pub fn up(name: &str, program: &Path, arguments: &[OsString]) -> Result<State, L
         fs::create_dir_all(directory).map_err(|e| fail("mkdir", e))?;
     }
     let log = File::create(&log_path).map_err(|e| fail("create", e))?;
+    // Tells `lab clean` that somebody writes to it: the lock is of the open file, which the child inherits.
+    let _ = flock(&log, FlockOperation::NonBlockingLockExclusive);
     let output = log.try_clone().map_err(|e| fail("dup", e))?;
     let mut child = Command::new(program)
         .args(arguments)
@@ -138,6 +141,7 @@ fn enter(name: &str, node: &str, command: &[OsString]) -> Result<Command, LabErr
         return Err(LabError::state(format!("lab {name}"), "has ended", "start it again"));
     }
     namespace.enter().map_err(LabError::namespace(node))?;
+    pin::confine(&found.cpus)?;
     let mut command = Command::new(program);
     command.args(arguments);
     Ok(command)

@@ -45,13 +45,18 @@ impl Pinning {
 
     /// Moves the calling thread, and what it starts from now on, to the others' CPUs.
     pub(super) fn confine(&self) -> Result<(), LabError> {
-        let mut set = CpuSet::new();
-        for cpu in &self.other_cpus {
-            set.set(*cpu);
-        }
-        sched_setaffinity(None, &set)
-            .map_err(|e| LabError::call("CPUs", "sched_setaffinity", e, "see `taskset -p $$`"))
+        confine(&self.other_cpus)
     }
+}
+
+/// Moves the calling thread, and what it starts from now on, to these CPUs.
+pub(super) fn confine(cpus: &[usize]) -> Result<(), LabError> {
+    let mut set = CpuSet::new();
+    for cpu in cpus.iter().filter(|cpu| **cpu < CpuSet::MAX_CPU) {
+        set.set(*cpu);
+    }
+    sched_setaffinity(None, &set)
+        .map_err(|e| LabError::call("CPUs", "sched_setaffinity", e, "see `taskset -p $$`"))
 }
 
 #[cfg(test)]

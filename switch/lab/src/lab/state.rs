@@ -4,7 +4,7 @@
 use super::{Lab, LabError};
 use rustix::fs::{FlockOperation, flock};
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File};
 use std::io::{self, Read, Seek, Write};
 use std::os::fd::AsRawFd;
@@ -25,6 +25,8 @@ pub struct State {
     pub started: u64,
     /// Nodes and the paths of their namespaces, `/proc/PID/fd/N`.
     pub nodes: BTreeMap<String, String>,
+    /// CPUs that its hosts, and what is run on them, keep to: the worker has its own.
+    pub cpus: Vec<usize>,
 }
 
 /// A lab that was found.
@@ -105,6 +107,7 @@ impl StateFile {
             pid,
             started: start_time(pid).unwrap_or(0),
             nodes: nodes.collect(),
+            cpus: lab.pinning().other_cpus.clone(),
         };
         self.write(&state)?;
         Ok(state)
@@ -154,7 +157,8 @@ fn list_in(directory: &Path) -> Result<Vec<Listed>, LabError> {
     Ok(labs)
 }
 
-/// Removes the files that killed labs left. Returns their names. There is nothing else that they could leave.
+/// Removes the files that killed labs left, logs of labs that are not there included. Returns their names. There is
+/// nothing else that they could leave.
 ///
 /// # Errors
 /// A file cannot be removed.
@@ -164,8 +168,14 @@ pub fn clean() -> Result<Vec<String>, LabError> {
 
 fn clean_in(directory: &Path) -> Result<Vec<String>, LabError> {
     let mut removed = Vec::new();
-    for lab in list_in(directory)?.into_iter().filter(|lab| !lab.running) {
-        let path = directory.join(format!("{}.json", lab.name));
+    for name in left_in(directory)? {
+        let path = directory.join(format!("{name}.json"));
+        if !path.exists() {
+            if remove_log(directory, &name)? {
+                removed.push(name);
+            }
+            continue;
+        }
         // Locked while it goes: a lab that starts now waits, and makes its own.
         let Ok(file) = File::open(&path) else { continue };
         if flock(&file, FlockOperation::NonBlockingLockExclusive).is_err() || !same_file(&file, &path) {
@@ -174,9 +184,42 @@ fn clean_in(directory: &Path) -> Result<Vec<String>, LabError> {
         let place = path.display().to_string();
         fs::remove_file(&path).map_err(|e| LabError::call(place, "unlink", e, "run as root"))?;
         let _ = fs::remove_file(path.with_extension("log"));
-        removed.push(lab.name);
+        removed.push(name);
     }
     Ok(removed)
+}
+
+/// Names that have a state file which nobody holds, or a log and no state file.
+fn left_in(directory: &Path) -> Result<BTreeSet<String>, LabError> {
+    let labs = list_in(directory)?;
+    let mut names: BTreeSet<String> = fs::read_dir(directory)
+        .into_iter()
+        .flatten()
+        .flatten()
+        .map(|entry| entry.path())
+        .filter(|path| path.extension().is_some_and(|extension| extension == "log"))
+        .filter_map(|path| Some(path.file_stem()?.to_string_lossy().into_owned()))
+        .collect();
+    for lab in labs {
+        if lab.running {
+            names.remove(&lab.name);
+        } else {
+            names.insert(lab.name);
+        }
+    }
+    Ok(names)
+}
+
+/// Removes a log that no lab writes to: [`super::up`] locks it before the lab has a state file.
+fn remove_log(directory: &Path, name: &str) -> Result<bool, LabError> {
+    let path = directory.join(format!("{name}.log"));
+    let Ok(log) = File::open(&path) else { return Ok(false) };
+    if flock(&log, FlockOperation::NonBlockingLockExclusive).is_err() || !same_file(&log, &path) {
+        return Ok(false);
+    }
+    let place = path.display().to_string();
+    fs::remove_file(&path).map_err(|e| LabError::call(place, "unlink", e, "run as root"))?;
+    Ok(true)
 }
 
 /// The state of a lab that runs.
@@ -241,7 +284,13 @@ mod tests {
 
     fn state(name: &str) -> State {
         let pid = std::process::id();
-        State { name: name.into(), pid, started: start_time(pid).unwrap(), nodes: BTreeMap::new() }
+        State {
+            name: name.into(),
+            pid,
+            started: start_time(pid).unwrap(),
+            nodes: BTreeMap::new(),
+            cpus: vec![0],
+        }
     }
 
     #[test]
@@ -268,10 +317,17 @@ mod tests {
         fs::write(directory.join("stale.json"), serde_json::to_vec(&state("stale")).unwrap()).unwrap();
         fs::write(directory.join("broken.json"), "{").unwrap();
         fs::write(directory.join("stale.log"), "").unwrap();
+        // Of a lab that ended before it had a state file, of one that starts, and of one that runs.
+        for name in ["orphan", "starting", "running"] {
+            fs::write(directory.join(format!("{name}.log")), "").unwrap();
+        }
+        let starting = File::open(directory.join("starting.log")).unwrap();
+        flock(&starting, FlockOperation::LockExclusive).unwrap();
         let listed: Vec<_> = list_in(&directory).unwrap().into_iter().map(|l| (l.name, l.running)).collect();
         assert_eq!(listed, [("broken".into(), false), ("running".into(), true), ("stale".into(), false)]);
-        assert_eq!(clean_in(&directory).unwrap(), ["broken", "stale"]);
-        assert!(!directory.join("stale.log").exists());
+        assert_eq!(clean_in(&directory).unwrap(), ["broken", "orphan", "stale"]);
+        let there = |name: &str| directory.join(format!("{name}.log")).exists();
+        assert_eq!(["stale", "orphan", "starting", "running"].map(there), [false, false, true, true]);
         assert_eq!(list_in(&directory).unwrap().len(), 1);
         // A stale file is no obstacle either.
         fs::write(directory.join("again.json"), serde_json::to_vec(&state("again")).unwrap()).unwrap();
