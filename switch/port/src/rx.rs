@@ -39,7 +39,7 @@ impl<M: RingMemory> RxRing<M> {
     fn take(&mut self, desk: Desk<'_>) -> Option<Received> {
         let (arrival, stamp) = self.head.take()?;
         self.consumer.advance();
-        let frame = desk.umem.accept(&arrival);
+        let frame = desk.umem.accept(&arrival, self.express);
         *desk.posted -= 1;
         desk.counters.rx_frames += 1;
         desk.counters.rx_bytes += u64::from(arrival.len());

@@ -51,6 +51,8 @@ struct Chunk {
     account: AccountId,
     /// The port that sends it.
     sender: AccountId,
+    /// Whether the frame, or the one it is a copy of, came by an express ring.
+    express: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -73,7 +75,7 @@ struct Account {
     posted: u32,
     /// Bulk frames and copies it may have out beside the posted.
     held_max: u32,
-    /// Express frames that it may have out beyond that.
+    /// Express frames and their copies that it may have out beyond that.
     express_max: u32,
 }
 
@@ -154,7 +156,8 @@ impl Umem {
     }
 
     fn over(area: Area, UmemOptions { chunks, chunk_size }: UmemOptions) -> Self {
-        let chunk = Chunk { offset: 0, len: 0, owner: Owner::Free, account: OWN, sender: OWN };
+        let chunk =
+            Chunk { offset: 0, len: 0, owner: Owner::Free, account: OWN, sender: OWN, express: false };
         let own =
             Account { standing: Standing::Open, reserved: 0, out: 0, posted: 0, held_max: 0, express_max: 0 };
         Self {
@@ -204,7 +207,7 @@ impl Umem {
         if !(FRAME_MIN..=self.frame_max()).contains(&len) || self.accounts[0].out >= self.unreserved {
             return None;
         }
-        let index = self.hold_free(OWN, len as u16)?;
+        let index = self.hold_free(OWN, len as u16, false)?;
         self.bytes_mut(FrameId(index)).copy_from_slice(bytes);
         Some(FrameId(index))
     }
@@ -283,10 +286,10 @@ impl Umem {
 
     /// Moves a free chunk to a holder.
     #[inline]
-    fn hold_free(&mut self, account: AccountId, len: u16) -> Option<u32> {
+    fn hold_free(&mut self, account: AccountId, len: u16, express: bool) -> Option<u32> {
         let index = self.free.pop()?;
         self.chunks[index as usize] =
-            Chunk { offset: HEADROOM as u16, len, owner: Owner::Held, account, sender: OWN };
+            Chunk { offset: HEADROOM as u16, len, owner: Owner::Held, account, sender: OWN, express };
         self.accounts[usize::from(account.0)].out += 1;
         self.held += 1;
         Some(index)
@@ -402,7 +405,7 @@ impl Umem {
         // SAFETY: the chunk is free.
         unsafe { self.area.slice_mut(magic, 4) }.fill(0);
         self.chunks[index as usize] =
-            Chunk { offset: 0, len: 0, owner: Owner::Posted, account: id, sender: OWN };
+            Chunk { offset: 0, len: 0, owner: Owner::Posted, account: id, sender: OWN, express: false };
         let account = &mut self.accounts[usize::from(id.0)];
         account.out += 1;
         account.posted += 1;
@@ -442,14 +445,15 @@ impl Umem {
         Some(Arrival { index, offset: offset as u16, len: desc.len as u16, class, stamp })
     }
 
-    /// Gives a received frame to a holder.
+    /// Gives a received frame to a holder; `express` says by which ring it came.
     #[inline]
-    pub(crate) fn accept(&mut self, arrival: &Arrival) -> FrameId {
+    pub(crate) fn accept(&mut self, arrival: &Arrival, express: bool) -> FrameId {
         let chunk = &mut self.chunks[arrival.index as usize];
         assert!(chunk.owner == Owner::Posted, "chunk {} taken twice", arrival.index);
         chunk.offset = arrival.offset;
         chunk.len = arrival.len;
         chunk.owner = Owner::Held;
+        chunk.express = express;
         self.accounts[usize::from(chunk.account.0)].posted -= 1;
         self.held += 1;
         FrameId(arrival.index)
@@ -529,20 +533,21 @@ impl Pool for Umem {
         unsafe { self.area.slice_mut(at, usize::from(chunk.len)) }
     }
 
-    /// The copy counts on the same port's quota as the frame; `None` also where that is used up.
+    /// The copy counts on the same port's quota as the frame, that of an express frame on the express allowance; `None`
+    /// also where that is used up.
     fn copy(&mut self, frame: FrameId) -> Option<FrameId> {
-        let Chunk { offset, len, account, .. } = self.own(frame);
+        let Chunk { offset, len, account, express, .. } = self.own(frame);
         let spent = if account == OWN {
             self.accounts[0].out >= self.unreserved
         } else {
             // Account 0's chunks are the unreserved ones; a port's never exceed those set aside for it.
             let Account { out, reserved, .. } = self.accounts[usize::from(account.0)];
-            out >= reserved || self.over_quota(account, false)
+            out >= reserved || self.over_quota(account, express)
         };
         if spent {
             return None;
         }
-        let index = self.hold_free(account, len)?;
+        let index = self.hold_free(account, len, express)?;
         let (from, to) = (self.start(frame.0) + usize::from(offset), self.start(index) + HEADROOM as usize);
         // SAFETY: both chunks are held, and each frame ends inside its chunk (frames are at most `frame_max` long).
         unsafe { self.area.copy(from, to, usize::from(len)) };

@@ -204,8 +204,7 @@ fn account(
     queues: u32,
 ) -> Result<AccountId, PortError> {
     let wanted = options.chunks(queues);
-    let express = queues * options.express_ring;
-    umem.open_account(wanted, options.held, express).ok_or_else(|| {
+    umem.open_account(wanted, options.held, options.express_held(queues)).ok_or_else(|| {
         place.error(
             PortErrorKind::Memory,
             "frame memory",

@@ -27,10 +27,14 @@ fn arrival(umem: &Umem, id: AccountId, desc: Desc) -> Option<Arrival> {
 
 /// Receives one frame on an account, into the worker's hands.
 fn take(umem: &mut Umem, id: AccountId, bytes: &[u8]) -> FrameId {
+    take_from(umem, id, bytes, false)
+}
+
+fn take_from(umem: &mut Umem, id: AccountId, bytes: &[u8], express: bool) -> FrameId {
     let addr = umem.post(id).unwrap();
     let desc = receive(umem, addr, bytes, Some((Class::OTHER, 1)));
     let arrival = arrival(umem, id, desc).unwrap();
-    umem.accept(&arrival)
+    umem.accept(&arrival, express)
 }
 
 #[test]
@@ -43,7 +47,7 @@ fn ring_a_frame_goes_from_posted_to_sent_and_its_chunk_comes_back() {
     let found = arrival(&umem, a, desc).unwrap();
     assert_eq!((found.class, found.stamp, found.len()), (class, Some(123), 60));
     assert!(arrival(&umem, b, desc).is_none(), "another port's chunk");
-    let frame = umem.accept(&found);
+    let frame = umem.accept(&found, false);
     assert_eq!(umem.bytes(frame), [7; 60]);
     assert!(arrival(&umem, a, desc).is_none(), "no longer posted");
     umem.bytes_mut(frame)[0] = 9;
@@ -104,7 +108,7 @@ fn ring_an_older_frames_metadata_is_not_taken_for_a_newer_ones() {
     let class = Class { kind: Kind::PtpEvent, ..Class::OTHER };
     let addr = umem.post(id).unwrap();
     let desc = receive(&mut umem, addr, &[0; 60], Some((class, 123)));
-    let frame = umem.accept(&arrival(&umem, id, desc).unwrap());
+    let frame = umem.accept(&arrival(&umem, id, desc).unwrap(), false);
     umem.free(frame);
     // The same chunk again, from a driver that writes no metadata.
     let addr = umem.post(id).unwrap();
@@ -150,6 +154,21 @@ fn ring_a_copy_is_a_frame_of_its_own_on_the_same_quota() {
     assert!(umem.over_quota(id, false) && !umem.over_quota(id, true));
     umem.free(frame);
     assert!(umem.copy(third).is_some());
+    assert_eq!(umem.audit(), Ok(()));
+}
+
+#[test]
+fn ring_copies_of_an_express_frame_are_made_from_the_express_allowance() {
+    let mut umem = umem(16);
+    let id = umem.open_account(8, 2, 3).unwrap();
+    let bulk = take(&mut umem, id, &[5; 100]);
+    let sync = take_from(&mut umem, id, &[6; 100], true);
+    assert!(umem.over_quota(id, false), "bulk has all it may");
+    assert!(umem.copy(bulk).is_none());
+    let copy = umem.copy(sync).unwrap();
+    assert!(umem.copy(copy).is_some(), "a copy of an express frame is one");
+    assert!(umem.copy(sync).is_some());
+    assert!(umem.copy(sync).is_none(), "the express allowance is used up too");
     assert_eq!(umem.audit(), Ok(()));
 }
 
@@ -320,7 +339,7 @@ fn ring_every_chunk_survives_a_forwarder_and_a_kernel_on_two_threads() {
         while !umem.over_quota(id, false) {
             let Some(desc) = rx.pop() else { break };
             let found = arrival(&umem, id, desc).unwrap();
-            queue.push_back(umem.accept(&found));
+            queue.push_back(umem.accept(&found, false));
         }
         rx.release();
         while tx.has_room() {
