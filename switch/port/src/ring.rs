@@ -218,8 +218,10 @@ impl<T: Entry, M: RingMemory> Producer<T, M> {
 #[derive(Debug)]
 pub(crate) struct Consumer<T, M = Mapping> {
     ring: Ring<T, M>,
-    /// Next index to read; beyond what is released.
+    /// Next index to read.
     next: u32,
+    /// First index that was not given back.
+    released: u32,
     /// First index that is not ours, as of the last refresh.
     limit: u32,
 }
@@ -228,7 +230,7 @@ impl<T: Entry, M: RingMemory> Consumer<T, M> {
     pub(crate) fn new(memory: M, layout: Layout, size: u32) -> Result<Self, Misfit> {
         let ring = Ring::new(memory, layout, size)?;
         let next = ring.consumer().load(Ordering::Relaxed);
-        Ok(Self { ring, next, limit: next })
+        Ok(Self { ring, next, released: next, limit: next })
     }
 
     /// Looks how far the other end has come.
@@ -261,9 +263,13 @@ impl<T: Entry, M: RingMemory> Consumer<T, M> {
         entry
     }
 
-    /// Gives the other end back what was taken.
+    /// Gives the other end back what was taken; where that is nothing, its cache line is left alone.
     #[inline]
     pub(crate) fn release(&mut self) {
+        if self.released == self.next {
+            return;
+        }
+        self.released = self.next;
         // Release: the entries are read before the other end may write them again.
         self.ring.consumer().store(self.next, Ordering::Release);
     }
@@ -319,6 +325,25 @@ mod tests {
             assert!(!producer.push(8) && !producer.has_room());
             assert_eq!(producer.unconsumed(), SIZE);
         }
+    }
+
+    #[test]
+    fn ring_gives_back_only_what_was_taken() {
+        let memory = Memory::new();
+        let mut producer = Producer::<u64, _>::new(memory.clone(), LAYOUT, SIZE).unwrap();
+        let mut consumer = Consumer::<u64, _>::new(memory.clone(), LAYOUT, SIZE).unwrap();
+        // A mark in the index that a store would wipe out.
+        memory.set_u32(LAYOUT.consumer, 77);
+        consumer.release();
+        assert_eq!(producer.unconsumed(), 0_u32.wrapping_sub(77), "stored though nothing was taken");
+        memory.set_u32(LAYOUT.consumer, 0);
+        assert!(producer.push(1));
+        producer.publish();
+        consumer.refresh();
+        assert_eq!(consumer.pop(), Some(1));
+        assert_eq!(producer.unconsumed(), 1);
+        consumer.release();
+        assert_eq!(producer.unconsumed(), 0);
     }
 
     #[test]
