@@ -24,8 +24,11 @@ pub struct PortCounters {
     pub kicks: u64,
     /// Frames the device refused after it had taken them (`EBUSY`): lost.
     pub tx_refused: u64,
-    /// Frames that were on the TX ring when the device was found down: lost.
+    /// Frames that were on the TX ring when the device was found down, or when the port was closed: lost.
     pub tx_down: u64,
+    /// Frames that `sendto` failed on with an errno that does not come from the interface's state: dropped. The first
+    /// of a port is logged.
+    pub tx_failed: u64,
     /// Frames without valid metadata, classified natively; their arrival is the worker's clock.
     pub native_class: u64,
     /// Frames in several pieces (`XDP_PKT_CONTD`): dropped.
@@ -71,6 +74,7 @@ impl PortCounters {
             ("bad_descriptor", self.bad_descriptor),
             ("tx_refused", self.tx_refused),
             ("tx_down", self.tx_down),
+            ("tx_failed", self.tx_failed),
             ("tx_invalid", self.tx_invalid),
         ]
         .into_iter()

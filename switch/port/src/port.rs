@@ -156,7 +156,23 @@ impl Port {
     /// Makes the kernel send what is on the TX ring.
     #[inline]
     pub fn kick(&mut self) -> Kick {
-        self.tx.kick(self.queues[0].bulk_fd(), &mut self.counters)
+        let kick = self.tx.kick(self.queues[0].bulk_fd(), &mut self.counters);
+        if kick == Kick::Pending
+            && let Some(error) = self.tx.new_failure()
+        {
+            tracing::warn!(
+                port = self.description.interface,
+                "queue 0: sendto: {error}; the frame is dropped, and so is each further one (tx_failed)"
+            );
+        }
+        kick
+    }
+
+    /// Whether the interface is up (IFF_UP), by one system call whatever is on the TX ring: how one that a kick found
+    /// [`Kick::Down`] is found up again. Without carrier a port is not down: what it sends is lost as
+    /// [`PortCounters::tx_refused`].
+    pub fn probe(&mut self) -> bool {
+        self.tx.probe(self.queues[0].bulk_fd(), &mut self.counters)
     }
 
     /// Gives sent chunks back to the pool.
@@ -206,6 +222,8 @@ impl Port {
         for queue in &self.queues {
             queue.count(&mut counters);
         }
+        // What we made void is counted where its frame was dropped.
+        counters.tx_invalid = counters.tx_invalid.saturating_sub(self.tx.voided());
         let program = self.program.counts();
         for count in Count::ALL {
             let value = program[count as usize] - self.counts_before_open[count as usize];
@@ -254,7 +272,7 @@ impl Port {
                 thread::sleep(Duration::from_millis(1));
             }
         }
-        self.tx.take_back(self.account, umem, &mut self.counters);
+        self.counters.tx_down += self.tx.drop_unsent(self.account, umem, true);
         let counters = self.counters();
         // A driver with zero copy takes its buffers down after the sockets are closed.
         let withdraw = self.description.mode == Mode::ZeroCopy;

@@ -146,6 +146,8 @@ pub(crate) struct Producer<T, M = Mapping> {
     next: u32,
     /// First index that is not ours, as far as we know.
     limit: u32,
+    /// First index that the other end has certainly not looked at.
+    offered: u32,
 }
 
 impl<T: Entry, M: RingMemory> Producer<T, M> {
@@ -153,7 +155,7 @@ impl<T: Entry, M: RingMemory> Producer<T, M> {
         let ring = Ring::new(memory, layout, size)?;
         let next = ring.producer().load(Ordering::Relaxed);
         let limit = ring.consumer().load(Ordering::Acquire).wrapping_add(size);
-        Ok(Self { ring, next, limit })
+        Ok(Self { ring, next, limit, offered: next })
     }
 
     /// Whether an entry is free; looks at the other end only when it must.
@@ -189,6 +191,41 @@ impl<T: Entry, M: RingMemory> Producer<T, M> {
     #[inline]
     pub(crate) fn unconsumed(&self) -> u32 {
         self.next.wrapping_sub(self.ring.consumer().load(Ordering::Acquire))
+    }
+
+    /// The other end may have looked at everything that is published.
+    #[inline]
+    pub(crate) fn offer(&mut self) {
+        self.offered = self.next;
+    }
+
+    /// Whether there are entries that the other end has certainly not looked at.
+    pub(crate) fn has_unseen(&self) -> bool {
+        self.next != self.offered
+    }
+
+    /// Puts `void` in the place of the first unconsumed entry that is not one already, and gives what stood there. The
+    /// index cannot be taken back there: the other end remembers how far the ring was filled when it last looked.
+    ///
+    /// # Safety
+    /// As for [`Producer::take_back`].
+    pub(crate) unsafe fn void_first(&mut self, void: T) -> Option<T>
+    where
+        T: PartialEq,
+    {
+        let count = self.unconsumed();
+        let first = self.next.wrapping_sub(count);
+        (0..count).map(|n| self.ring.slot(first.wrapping_add(n))).find_map(|slot| {
+            // SAFETY: published and not consumed, and the other end keeps still, as the caller says.
+            unsafe {
+                let entry = slot.read();
+                if entry == void {
+                    return None;
+                }
+                slot.write(void);
+                Some(entry)
+            }
+        })
     }
 
     /// Takes back the last entry that the other end has not consumed, published or not.

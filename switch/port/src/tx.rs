@@ -17,6 +17,17 @@ use std::os::fd::BorrowedFd;
 /// `sendto` calls without progress after which a kick gives up: the device is congested, and only time or a reap helps.
 const STALLS: u32 = 4;
 
+/// A descriptor that the kernel passes over, one in a call, and counts as invalid: it points outside of any memory.
+const VOID: Desc = Desc { addr: u64::MAX, len: 0, options: 0 };
+
+/// An errno of `sendto` that does not come from the interface's state.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Failure {
+    None,
+    New(Errno),
+    Told,
+}
+
 /// Our ends of a port's TX and completion rings.
 #[derive(Debug)]
 pub(crate) struct TxRing<M = Mapping> {
@@ -30,6 +41,11 @@ pub(crate) struct TxRing<M = Mapping> {
     zero_copy: bool,
     /// The device took nothing since it is down: what is on the ring is lost.
     down: bool,
+    /// The kernel cannot send the ring's first frame and will not go past it.
+    stuck: bool,
+    /// Descriptors made void.
+    voided: u64,
+    failure: Failure,
 }
 
 impl<M: RingMemory> TxRing<M> {
@@ -40,7 +56,19 @@ impl<M: RingMemory> TxRing<M> {
         metadata: bool,
         zero_copy: bool,
     ) -> Self {
-        Self { ring, completion, size, outstanding: 0, bytes: 0, metadata, zero_copy, down: false }
+        Self {
+            ring,
+            completion,
+            size,
+            outstanding: 0,
+            bytes: 0,
+            metadata,
+            zero_copy,
+            down: false,
+            stuck: false,
+            voided: 0,
+            failure: Failure::None,
+        }
     }
 
     pub(crate) fn has_metadata(&self) -> bool {
@@ -110,13 +138,19 @@ impl<M: RingMemory> TxRing<M> {
         let mut left = self.ring.unconsumed();
         while left > 0 {
             counters.kicks += 1;
-            match send(fd, &[], SendFlags::DONTWAIT) {
-                Ok(_) | Err(Errno::AGAIN | Errno::NOBUFS | Errno::INTR) => {}
-                // The device had taken the frame and dropped it.
-                Err(Errno::BUSY) => counters.tx_refused += 1,
-                Err(_) => {
+            match self.call(fd, counters) {
+                Ok(()) => {}
+                Err(error) if is_down(error) => {
                     self.down = true;
                     return Kick::Down;
+                }
+                Err(error) => {
+                    // In copy mode the kernel leaves the frame that it cannot send at the head, for us to try again.
+                    self.stuck = true;
+                    if self.failure == Failure::None {
+                        self.failure = Failure::New(error);
+                    }
+                    return Kick::Pending;
                 }
             }
             let now = self.ring.unconsumed();
@@ -129,7 +163,44 @@ impl<M: RingMemory> TxRing<M> {
         Kick::Idle
     }
 
-    /// Frees what was sent, and what a device that is down will not send.
+    /// Whether the interface is up: one call, whatever is on the ring. (The kernel looks at the interface first.)
+    pub(crate) fn probe(&mut self, fd: BorrowedFd<'_>, counters: &mut PortCounters) -> bool {
+        counters.kicks += 1;
+        !self.call(fd, counters).is_err_and(is_down)
+    }
+
+    /// Makes the kernel send. What only time can mend is no error.
+    #[inline]
+    fn call(&mut self, fd: BorrowedFd<'_>, counters: &mut PortCounters) -> Result<(), Errno> {
+        let result = send(fd, &[], SendFlags::DONTWAIT);
+        if !result.is_err_and(is_down) {
+            self.ring.offer();
+        }
+        match result {
+            Ok(_) | Err(Errno::AGAIN | Errno::NOBUFS | Errno::NOMEM | Errno::INTR) => Ok(()),
+            // The device had taken the frame and dropped it.
+            Err(Errno::BUSY) => {
+                counters.tx_refused += 1;
+                Ok(())
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    /// The first failure to send that is not the interface's, once.
+    #[inline]
+    pub(crate) fn new_failure(&mut self) -> Option<Errno> {
+        let Failure::New(error) = self.failure else { return None };
+        self.failure = Failure::Told;
+        Some(error)
+    }
+
+    /// Descriptors of which the kernel counts each as invalid when it comes to it.
+    pub(crate) fn voided(&self) -> u64 {
+        self.voided
+    }
+
+    /// Frees what was sent, and what the device will not send since it is down or the kernel cannot.
     #[inline]
     pub(crate) fn reap(&mut self, account: AccountId, umem: &mut Umem, counters: &mut PortCounters) {
         if self.outstanding == 0 {
@@ -146,38 +217,69 @@ impl<M: RingMemory> TxRing<M> {
         }
         if self.down {
             self.down = false;
-            counters.tx_down += u64::from(self.take_back(account, umem, counters));
+            counters.tx_down += self.drop_unsent(account, umem, false);
+        }
+        if self.stuck {
+            self.stuck = false;
+            counters.tx_failed += self.void_first(account, umem).map_or(0, u64::from);
         }
     }
 
     fn done(&mut self, account: AccountId, umem: &mut Umem, addr: u64, counters: &mut PortCounters) {
-        match umem.complete(account, addr) {
-            Some(len) => {
-                self.outstanding -= 1;
-                self.bytes -= u64::from(len);
-            }
-            None => counters.bad_descriptor += 1,
+        if !self.free(account, umem, addr) {
+            counters.bad_descriptor += 1;
         }
     }
 
-    /// Frees what is on the ring and was not sent; how many. In zero copy the driver may just be at it: nothing.
+    fn free(&mut self, account: AccountId, umem: &mut Umem, addr: u64) -> bool {
+        let Some(len) = umem.complete(account, addr) else { return false };
+        self.outstanding -= 1;
+        self.bytes -= u64::from(len);
+        true
+    }
+
+    /// Frees what is on the ring and was not sent; how many frames. In zero copy the driver may just be at it: nothing.
+    ///
+    /// What the kernel has not looked at yet is taken off the ring. The rest stays on it as void descriptors, for the
+    /// kernel remembers how far the ring was filled and would send what stood there once the interface is up again.
+    /// Where the socket is `closing` the kernel will not look again.
+    ///
+    /// Linux before 6.17 shows what it has consumed only when it comes to the ring's end: there a frame may be among
+    /// those dropped here that has just been sent and not completed.
     #[cold]
-    pub(crate) fn take_back(
-        &mut self,
-        account: AccountId,
-        umem: &mut Umem,
-        counters: &mut PortCounters,
-    ) -> u32 {
+    pub(crate) fn drop_unsent(&mut self, account: AccountId, umem: &mut Umem, closing: bool) -> u64 {
         let mut count = 0;
-        if !self.zero_copy {
-            // SAFETY: in copy mode the kernel consumes the ring only inside `sendto`, which only `kick` calls.
-            while let Some(desc) = unsafe { self.ring.take_back() } {
-                self.done(account, umem, desc.addr, counters);
-                count += 1;
-            }
+        if self.zero_copy {
+            return count;
+        }
+        while closing || self.ring.has_unseen() {
+            // SAFETY: in copy mode the kernel consumes the ring only inside `sendto`, which only `call` makes.
+            let Some(desc) = (unsafe { self.ring.take_back() }) else { break };
+            count += u64::from(self.free(account, umem, desc.addr));
+        }
+        while let Some(freed) = self.void_first(account, umem) {
+            count += u64::from(freed);
         }
         count
     }
+
+    /// Makes the first descriptor void that is not; whether a frame was freed by it. `None` where there is none.
+    #[cold]
+    fn void_first(&mut self, account: AccountId, umem: &mut Umem) -> Option<bool> {
+        if self.zero_copy {
+            return None;
+        }
+        // SAFETY: as in `drop_unsent`.
+        let desc = unsafe { self.ring.void_first(VOID) }?;
+        self.voided += 1;
+        Some(self.free(account, umem, desc.addr))
+    }
+}
+
+/// The interface is down (ENETDOWN) or gone (ENXIO: the socket is unbound; ENODEV).
+#[inline]
+fn is_down(error: Errno) -> bool {
+    matches!(error, Errno::NETDOWN | Errno::NXIO | Errno::NODEV)
 }
 
 #[cfg(test)]
@@ -277,6 +379,58 @@ mod tests {
         bench.complete(first);
         assert_eq!((bench.tx.outstanding(), bench.umem.audit()), (0, Ok(())));
         assert_eq!(bench.umem.tally([]).free, 16);
+    }
+
+    #[test]
+    fn ring_what_the_kernel_has_looked_at_and_not_sent_is_void_and_never_sent() {
+        let mut bench = Bench::new(true);
+        for _ in 0..2 {
+            let frame = bench.umem.insert(&[1; 60]).unwrap();
+            bench.transmit(frame, &Class::OTHER).unwrap();
+        }
+        // The kernel has seen two, and sends one before the interface goes down.
+        let first = bench.send().unwrap();
+        bench.tx.ring.offer();
+        let unseen = bench.umem.insert(&[1; 60]).unwrap();
+        bench.transmit(unseen, &Class::OTHER).unwrap();
+        bench.tx.down = true;
+        bench.tx.reap(bench.account, &mut bench.umem, &mut bench.counters);
+        assert_eq!((bench.counters.tx_down, bench.tx.outstanding(), bench.tx.voided()), (2, 1, 1));
+        // Up again: it goes on from what it remembers.
+        let frame = bench.umem.insert(&[2; 60]).unwrap();
+        bench.transmit(frame, &Class::OTHER).unwrap();
+        bench.tx.ring.publish();
+        assert_eq!(bench.kernel.pop(), Some(VOID));
+        let desc = bench.send().unwrap();
+        assert_ne!(desc, VOID);
+        assert_eq!(bench.send(), None);
+        bench.complete(first);
+        bench.complete(desc);
+        assert_eq!((bench.tx.outstanding(), bench.counters.bad_descriptor), (0, 0));
+        assert_eq!((bench.umem.audit(), bench.umem.tally([]).free), (Ok(()), 16));
+    }
+
+    #[test]
+    fn a_frame_that_the_kernel_cannot_send_is_dropped_and_the_ring_goes_on() {
+        let mut bench = Bench::new(true);
+        for _ in 0..3 {
+            let frame = bench.umem.insert(&[1; 60]).unwrap();
+            bench.transmit(frame, &Class::OTHER).unwrap();
+        }
+        // What is no socket answers ENOTSOCK: an errno that says nothing of an interface.
+        let file = std::fs::File::open("/dev/null").unwrap();
+        let kick = bench.tx.kick(std::os::fd::AsFd::as_fd(&file), &mut bench.counters);
+        assert_eq!(kick, Kick::Pending);
+        assert_eq!(bench.tx.new_failure(), Some(Errno::NOTSOCK));
+        assert_eq!(bench.tx.new_failure(), None, "told once");
+        bench.tx.reap(bench.account, &mut bench.umem, &mut bench.counters);
+        assert_eq!((bench.counters.tx_failed, bench.counters.tx_down, bench.tx.outstanding()), (1, 0, 2));
+        assert_eq!(bench.send(), Some(VOID));
+        for _ in 0..2 {
+            let desc = bench.send().unwrap();
+            bench.complete(desc);
+        }
+        assert_eq!((bench.tx.outstanding(), bench.umem.tally([]).free), (0, 16));
     }
 
     #[test]

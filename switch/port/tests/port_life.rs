@@ -179,7 +179,9 @@ fn a_port_that_is_down_opens_and_works_once_it_is_up() {
     };
     assert_eq!(send(&mut port, &mut umem), Kick::Down);
     assert_eq!((port.counters().tx_down, port.tx_outstanding()), (1, 0));
+    assert!(!port.probe(), "the interface is down, and nothing is on the ring");
     netlink.set_up(&link, true).unwrap();
+    assert!(port.probe());
     let host = || Netlink::open_in(&bench.a).unwrap().link("eth0").unwrap();
     wait_for("carrier", || host().is_running());
     let before = host().counters.rx_packets;
