@@ -213,7 +213,8 @@ fn check_overrides(
         Overrides { delta: Some(_), .. } if !marks && !uses_delta => "--delta",
         _ => return Ok(()),
     };
-    let remedy = "leave it out, or write [marking] and a rate at the links that shall mark";
+    let remedy =
+        "leave it out, or write rate at the links that shall mark, and delta by [marking] or --delta";
     Err(source.error(None, key, "is given, but no port of this lab marks", remedy))
 }
 

@@ -526,11 +526,17 @@ fn run_files_are_refused_with_place_and_remedy() {
 fn marking_asked_for_where_nothing_marks_is_refused() {
     let delta = Overrides { delta: Some("60us".parse().unwrap()), ..Overrides::default() };
     let thresholds = Overrides { thresholds: Some(4), ..Overrides::default() };
-    for (lab, overrides, key) in [("idle", delta, "--delta"), ("idle", thresholds, "--thresholds")] {
-        let message = Topology::load(lab, &overrides).map(drop).unwrap_err().to_string();
-        let expected = format!("{lab}: {key}: is given, but no port of this lab marks; leave it out");
+    let no_rates = "[switch.s]\n[host.a]\n[host.b]\n[[link]]\nbetween = [\"a\", \"s\"]\n[[link]]\nbetween = [\"b\", \"s\"]";
+    for (text, overrides, key) in [
+        (no_rates, delta, "--delta"),
+        (no_rates, thresholds, "--thresholds"),
+        (&one_hop(""), thresholds, "--thresholds"),
+    ] {
+        let message = Topology::parse("net.toml", text, &overrides).map(drop).unwrap_err().to_string();
+        let expected = format!("net.toml: {key}: is given, but no port of this lab marks; leave it out");
         assert!(message.starts_with(&expected), "{message}");
     }
+    assert!(Topology::parse("net.toml", &one_hop(""), &Overrides { thresholds: Some(4), ..delta }).is_ok());
 }
 
 #[test]
