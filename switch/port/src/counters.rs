@@ -35,6 +35,8 @@ pub struct PortCounters {
     pub jumbo: u64,
     /// Descriptors that point outside of a chunk of this port, or that are no frame: dropped.
     pub bad_descriptor: u64,
+    /// Frames that were in the RX rings when the port was closed: lost.
+    pub closed_rx: u64,
     /// Bulk frames dropped since the port held its quota of chunks ([`crate::PortOptions::held`]).
     pub over_quota: u64,
     /// Frames the kernel dropped at the bulk sockets: RX ring full.
@@ -72,6 +74,7 @@ impl PortCounters {
             ("over_quota", self.over_quota),
             ("jumbo", self.jumbo),
             ("bad_descriptor", self.bad_descriptor),
+            ("closed_rx", self.closed_rx),
             ("tx_refused", self.tx_refused),
             ("tx_down", self.tx_down),
             ("tx_failed", self.tx_failed),

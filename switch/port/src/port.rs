@@ -254,12 +254,13 @@ impl Port {
     }
 
     /// Stops in the order that loses no chunk: XSKMAP cleared, program detached, rings drained, sockets closed. Frames
-    /// that the caller still holds stay his. The counters are those of the moment before the sockets close.
+    /// that the caller still holds stay his. The counters are the port's last: with what was lost in its rings
+    /// ([`PortCounters::closed_rx`], [`PortCounters::tx_down`]), read just before the sockets close.
     pub fn close(mut self, umem: &mut Umem) -> PortCounters {
         self.program.disconnect();
         self.program.detach();
         for queue in &mut self.queues {
-            queue.drain(self.account, umem);
+            queue.drain(self.account, umem, &mut self.counters);
         }
         let until = Instant::now() + DRAIN;
         while self.tx.outstanding() > 0 && Instant::now() < until {

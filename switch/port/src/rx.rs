@@ -81,6 +81,16 @@ impl<M: RingMemory> RxRing<M> {
         None
     }
 
+    /// Drops everything. A frame in pieces counts once, with its last one.
+    fn drain(&mut self, mut desk: Desk<'_>) {
+        self.head = None;
+        while let Some(desc) = self.consumer.peek() {
+            desk.counters.closed_rx += u64::from(desc.options & libc::XDP_PKT_CONTD == 0);
+            self.skip(desc, &mut desk);
+        }
+        self.consumer.release();
+    }
+
     fn skip(&mut self, desc: Desc, desk: &mut Desk<'_>) {
         self.consumer.advance();
         if desk.umem.reject(desk.account, desc.addr) {
@@ -200,17 +210,11 @@ impl Queue {
         }
     }
 
-    /// Drops everything in the rings.
-    pub(crate) fn drain(&mut self, account: AccountId, umem: &mut Umem) {
+    /// Drops everything in the rings and counts it.
+    pub(crate) fn drain(&mut self, account: AccountId, umem: &mut Umem, counters: &mut PortCounters) {
         self.refresh();
         for ring in [&mut self.express, &mut self.bulk] {
-            ring.head = None;
-            while let Some(desc) = ring.consumer.pop() {
-                if umem.reject(account, desc.addr) {
-                    self.posted -= 1;
-                }
-            }
-            ring.consumer.release();
+            ring.drain(Desk { umem, account, posted: &mut self.posted, counters });
         }
     }
 
@@ -311,6 +315,21 @@ mod tests {
         assert_eq!(bench.umem.bytes(received.frame).len(), 60);
         assert_eq!((bench.counters.jumbo, bench.counters.rx_frames), (1, 1));
         assert_eq!(bench.posted, 0, "the pieces' chunks are free again");
+        assert_eq!(bench.umem.audit(), Ok(()));
+    }
+
+    #[test]
+    fn ring_what_is_in_it_at_the_close_is_counted() {
+        let mut bench = Bench::new(16, true);
+        for options in [0, libc::XDP_PKT_CONTD, 0, 0] {
+            bench.deliver(60, options);
+        }
+        let Bench { umem, account, posted, counters, ring, .. } = &mut bench;
+        let account = *account;
+        // Looked at, not taken.
+        assert!(ring.head(Nanos(1), Desk { umem, account, posted, counters }).is_some());
+        ring.drain(Desk { umem, account, posted, counters });
+        assert_eq!((bench.counters.closed_rx, bench.counters.rx_frames, bench.posted), (3, 0, 0));
         assert_eq!(bench.umem.audit(), Ok(()));
     }
 
