@@ -121,7 +121,7 @@ fn stamps_are_of_the_monotonic_clock_and_do_not_decrease() {
 fn a_sleeper_on_the_sockets_wakes_with_a_frame() {
     use rustix::event::{PollFd, PollFlags, Timespec, poll};
     let bench = Bench::new();
-    let options = small();
+    let options = PortOptions { express_priority: 7, ..small() };
     let mut umem = umem(&options, 1, 1);
     let mut port = bench.open(&mut umem, "pa", &options).unwrap();
     let source = bench.udp(&bench.a, ip4(1), 0);
@@ -266,12 +266,12 @@ fn a_port_closed_under_flood_loses_no_chunk() {
 fn express_frames_survive_a_bulk_overload() {
     const EXPRESS: u32 = 1000;
     let bench = Bench::new();
-    let options = PortOptions { bulk_ring: 512, express_ring: 256, ..small() };
+    let options = PortOptions { bulk_ring: 512, express_ring: 256, express_priority: 7, ..small() };
     let mut umem = umem(&options, 1, 1);
     let mut port = bench.open(&mut umem, "pa", &options).unwrap();
     let flood = Flood::start(&bench, 18);
     let express = bench.udp(&bench.a, ip4(1), 0);
-    // CS7: express by its DSCP.
+    // CS7: express by its DSCP, as the options say.
     set_ip_tos(&express, 0xE0).unwrap();
     let sender = std::thread::spawn(move || {
         let mut sent = 0;
@@ -323,6 +323,30 @@ fn express_frames_survive_a_bulk_overload() {
 }
 
 #[test]
+fn only_sync_is_express_by_default() {
+    let bench = Bench::new();
+    let options = small();
+    let mut umem = umem(&options, 1, 1);
+    let mut port = bench.open(&mut umem, "pa", &options).unwrap();
+    let (other, sync) = (bench.udp(&bench.a, ip4(1), 0), bench.udp(&bench.a, ip4(1), 0));
+    set_ip_tos(&other, 0xE0).unwrap();
+    for _ in 0..3 {
+        other.send_to(&[0; 64], (ip4(2), 9)).unwrap();
+    }
+    // A PTPv2 Sync (IEEE 1588-2019 13.3, 13.6): messageType 0, versionPTP 2, 44 octets.
+    let mut message = [0; 44];
+    (message[1], message[3]) = (2, 44);
+    sync.send_to(&message, (ip4(2), 319)).unwrap();
+    wait_for("the sync", || port.counters().xdp_express > 0 && port.counters().xdp_bulk >= 3);
+    assert_eq!(port.counters().xdp_express, 1, "{:?}", port.counters());
+    port.refresh(now());
+    assert!(port.take(0, &mut umem).is_some());
+    assert!(port.take(0, &mut umem).is_none());
+    // What was not taken is in the last counters.
+    assert!(port.close(&mut umem).closed_rx >= 3);
+}
+
+#[test]
 fn what_the_hosts_end_could_not_hand_over_is_counted() {
     let bench = Bench::new();
     let options = small();
@@ -344,7 +368,7 @@ fn what_the_hosts_end_could_not_hand_over_is_counted() {
 #[test]
 fn a_port_over_its_quota_drops_its_own_bulk_frames_only() {
     let bench = Bench::new();
-    let options = PortOptions { held: 100, bulk_ring: 64, express_ring: 64, ..small() };
+    let options = PortOptions { held: 100, bulk_ring: 64, express_ring: 64, express_priority: 7, ..small() };
     let mut umem = umem(&options, 1, 2);
     let mut a = bench.open(&mut umem, "pa", &options).unwrap();
     let mut b = bench.open(&mut umem, "pb", &options).unwrap();
