@@ -5,6 +5,7 @@ use serde::Serialize;
 
 /// A port's counters since it was opened. Frames, where nothing else is said.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Serialize)]
+#[cfg_attr(test, derive(serde::Deserialize))]
 pub struct PortCounters {
     /// Frames handed to the worker, express ones included.
     pub rx_frames: u64,
@@ -82,6 +83,38 @@ impl PortCounters {
         ]
         .into_iter()
     }
+
+    /// Adds what the port counted before its interface went away and came back.
+    pub fn add_closed(&mut self, earlier: &Self) {
+        self.rx_frames += earlier.rx_frames;
+        self.rx_bytes += earlier.rx_bytes;
+        self.rx_express += earlier.rx_express;
+        self.tx_frames += earlier.tx_frames;
+        self.tx_bytes += earlier.tx_bytes;
+        self.checksum_metadata += earlier.checksum_metadata;
+        self.checksum_software += earlier.checksum_software;
+        self.kicks += earlier.kicks;
+        self.tx_refused += earlier.tx_refused;
+        self.tx_down += earlier.tx_down;
+        self.tx_failed += earlier.tx_failed;
+        self.native_class += earlier.native_class;
+        self.jumbo += earlier.jumbo;
+        self.bad_descriptor += earlier.bad_descriptor;
+        self.closed_rx += earlier.closed_rx;
+        self.over_quota += earlier.over_quota;
+        self.bulk_ring_full += earlier.bulk_ring_full;
+        self.express_ring_full += earlier.express_ring_full;
+        self.fill_ring_empty += earlier.fill_ring_empty;
+        self.rx_dropped += earlier.rx_dropped;
+        self.tx_invalid += earlier.tx_invalid;
+        self.xdp_bulk += earlier.xdp_bulk;
+        self.xdp_express += earlier.xdp_express;
+        self.xdp_dropped += earlier.xdp_dropped;
+        self.before_xdp = match (self.before_xdp, earlier.before_xdp) {
+            (None, None) => None,
+            (now, then) => Some(now.unwrap_or(0) + then.unwrap_or(0)),
+        };
+    }
 }
 
 /// Where all chunks of a [`crate::Umem`] are. [`Tally::is_whole`] at every moment between two calls.
@@ -136,4 +169,24 @@ pub struct PortDescription {
     pub tx_metadata: bool,
     /// Id of the XDP program.
     pub program_id: u32,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_counter_goes_on_where_a_closed_port_stopped() {
+        // Through JSON, so that a counter added later is not forgotten.
+        let ones = |value: u64| {
+            let mut json =
+                serde_json::to_value(PortCounters { before_xdp: Some(0), ..Default::default() }).unwrap();
+            json.as_object_mut().unwrap().values_mut().for_each(|v| *v = value.into());
+            json
+        };
+        let parse = |json: serde_json::Value| serde_json::from_value::<PortCounters>(json).unwrap();
+        let mut sum = parse(ones(2));
+        sum.add_closed(&parse(ones(3)));
+        assert_eq!(serde_json::to_value(sum).unwrap(), ones(5));
+    }
 }

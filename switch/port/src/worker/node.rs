@@ -8,7 +8,7 @@ use super::{
     record::{Record, Records},
     release::{ReleaseAt, Releases},
 };
-use crate::{Kick, Port, Umem};
+use crate::{Kick, Port, PortCounters, Umem};
 
 /// What happens to the emulated links after the worker was held up (descheduled).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default, serde::Serialize, serde::Deserialize)]
@@ -70,6 +70,8 @@ pub(super) struct Running {
     down: Vec<bool>,
     /// Frames that were due while their port was down or absent, by port.
     pub(super) lost_down: Vec<u64>,
+    /// What each port counted before its interface went away.
+    pub(super) closed: Vec<PortCounters>,
 }
 
 /// Nanoseconds up to ten seconds with three digits: fixed memory, no allocation while recording.
@@ -100,6 +102,7 @@ impl Running {
             pending: vec![false; count],
             down: vec![false; count],
             lost_down: vec![0; count],
+            closed: vec![PortCounters::default(); count],
             ports: node.ports,
         })
     }
@@ -264,7 +267,7 @@ impl Running {
             let Some(port) = &mut self.ports[number] else { continue };
             if !port.is_alive() {
                 self.detach(number, umem);
-            } else if self.down[number] && port.kick() != Kick::Down {
+            } else if self.down[number] && port.probe() {
                 self.down[number] = false;
                 self.core.set_up(PortId(number as u16), true, umem, &mut self.releases);
             }
@@ -308,7 +311,8 @@ impl Running {
                 port = port.describe().interface,
                 "the interface is gone; the port is absent until it comes back by name"
             );
-            port.close(umem);
+            let last = port.close(umem);
+            self.closed[number].add_closed(&last);
         }
     }
 

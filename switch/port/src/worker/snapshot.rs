@@ -5,7 +5,7 @@ use plimsoll_core::SwitchStats;
 use serde::Serialize;
 
 use super::node::Running;
-use crate::{PortCounters, PortDescription, Tally, Umem};
+use crate::{Port, PortCounters, PortDescription, Tally, Umem};
 
 /// A worker's counters.
 #[derive(Clone, Debug, Serialize)]
@@ -50,7 +50,7 @@ pub struct PortSnapshot {
     pub trust: bool,
     /// How it was opened; `None` while the interface is absent.
     pub description: Option<PortDescription>,
-    /// What it counted; `None` while the interface is absent.
+    /// What it counted, also before its interface went away and came back; `None` where it was never open.
     pub counters: Option<PortCounters>,
     /// Frames that were due while the interface was down or absent: lost.
     pub lost_down: u64,
@@ -108,6 +108,13 @@ impl Snapshot {
     }
 }
 
+fn total(open: Option<&Port>, closed: &PortCounters) -> Option<PortCounters> {
+    let never = *closed == PortCounters::default();
+    let mut now = open.map(Port::counters).or((!never).then(PortCounters::default))?;
+    now.add_closed(closed);
+    Some(now)
+}
+
 impl NodeSnapshot {
     fn of(node: &Running) -> Self {
         let config = node.core.config();
@@ -125,7 +132,7 @@ impl NodeSnapshot {
                     edge: port.edge,
                     trust: port.trust,
                     description: open.map(|p| p.describe().clone()),
-                    counters: open.map(crate::Port::counters),
+                    counters: total(open, &node.closed[number]),
                     lost_down: node.lost_down[number],
                     release_late: Lateness::of(&node.release_late[number]),
                     late_arrival: Lateness::of(&node.late_arrival[number]),
