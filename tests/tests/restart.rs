@@ -22,7 +22,8 @@ fn nothing_left(net: &Net, before: &Remains, programs: &[u64]) {
     assert_eq!(&Remains::of(&net.switch), before);
 }
 
-/// Both hosts flood each other with frames of all sizes, event messages among them.
+/// Both hosts flood each other with frames of all sizes, event messages among them; in bursts, or on two CPUs nothing
+/// else would run.
 fn floods(net: &Net) -> Vec<Flood> {
     [(0, 1), (1, 0)]
         .map(|(from, to)| {
@@ -31,7 +32,7 @@ fn floods(net: &Net) -> Vec<Flood> {
                 [60, 1514, 300, 60, 900].map(|length| bulk(source, destination, length)).into();
             frames.push(Message::sync(1).frame(Carrier::Udp4, source));
             frames.push(Message::sync(2).frame(Carrier::L2, source));
-            Flood::start(net.hosts[from].injector(), frames, Duration::ZERO)
+            Flood::start(net.hosts[from].injector(), vec![frames; 8].concat(), Duration::from_micros(100))
         })
         .into()
 }

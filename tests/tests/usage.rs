@@ -115,6 +115,9 @@ fn arguments_with_mistakes_are_refused_with_their_name_and_the_remedy() {
         (&["run", "--port", "p0", "--thresholds", "4"], &["--delta <DELTA>"]),
         (&["run", "--prot", "p0"], &["'--prot'", "'--port'"]),
         (&["run", "--port", "p0,edge"], &["edge", "delta"]),
+        (&["run", "--port", "p0", "--cpu", "999"], &["CPU 999 is not there, or not for this process; "]),
+        (&["run", "--port", "p0", "--latency", "2s"], &["--latency 2s: more than 1 s; "]),
+        (&["show", "ports", "--flush"], &["--flush forgets addresses; write `plimsoll show fdb --flush`"]),
         (&["fly"], &["'fly'"]),
         (&["show"], &["<WHAT>"]),
         (&["show", "everything"], &["'everything'", "ports, queues, fdb, drops, marks"]),
@@ -192,11 +195,6 @@ fn failures_that_are_no_mistake_of_usage_have_exit_code_1() {
         &record,
         1,
         &["record /no/such/folder/r.csv: create: ", "name a file in a folder you may write"],
-    );
-    bench.refuses(
-        &["run", "--port", "p0", "--port", "p1", "--cpu", "999"],
-        1,
-        &["worker on CPU 999: sched_setaffinity: ", "this process may use"],
     );
     bench.refuses(&["clock", "--role", "client", "--interface", "nosuch"], 1, &["nosuch"]);
 }
