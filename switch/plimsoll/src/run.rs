@@ -224,7 +224,8 @@ fn memory(links: &[Link], file: &RunFile) -> Result<UmemOptions> {
 
 /// How a port of the switch is opened.
 pub(crate) fn options(switch: &RunSwitch, port: usize) -> PortOptions {
-    PortOptions { mode: switch.ports[port].mode, ..PortOptions::default() }
+    let ports = (switch.ports.len() as u32).max(2);
+    PortOptions { mode: switch.ports[port].mode, ports, ..PortOptions::default() }
 }
 
 fn open(switch: &RunSwitch, umem: &mut Umem) -> Result<Node> {

@@ -122,7 +122,8 @@ fn node_name(topology: &Topology, place: Place) -> &str {
 
 /// Opens all ports of all switches in one frame memory.
 pub(super) fn open(topology: &Topology, namespaces: &Namespaces) -> Result<(Vec<Node>, Umem), LabError> {
-    let options = PortOptions::default();
+    let most = topology.switches.iter().map(|switch| switch.config.ports.len()).max().unwrap_or(0);
+    let options = PortOptions { ports: (most as u32).max(2), ..PortOptions::default() };
     let mtus = topology.switches.iter().flat_map(|switch| &switch.mtu);
     let largest = mtus.clone().max().copied().unwrap_or(0);
     let mut umem = Umem::new(UmemOptions {
