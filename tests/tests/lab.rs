@@ -29,12 +29,13 @@ fn own(scratch: &Scratch, lab: &str, change: impl FnOnce(String) -> String) -> (
 /// is repeated, twice at most.
 fn measured(lab: &str, duration: &str, good: impl Fn(&Value) -> bool) -> Value {
     for attempt in 0.. {
-        let result = plimsoll(&["lab", "run", lab, "--duration", duration, "--json", "--quiet"]).ok().json();
-        if good(&result) {
+        let output = plimsoll(&["lab", "run", lab, "--duration", duration, "--json", "--quiet"]);
+        let result = output.json();
+        if output.code() == Some(0) && good(&result) {
             return result;
         }
-        assert!(attempt < 2 && result["degraded"] == true, "{lab}: {result:#}");
-        eprintln!("{lab}: once more after {}", result["warnings"]);
+        assert!(attempt < 2 && result["degraded"] == true, "{lab}: {} {result:#}", output.stderr);
+        eprintln!("{lab}: once more after {} {}", result["failed"], result["warnings"]);
     }
     unreachable!()
 }
