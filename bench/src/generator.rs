@@ -1,20 +1,14 @@
 //! Frames at an even pace, from a host's packet socket: what a host's own traffic looks like to its port.
 
-use crate::{kernel::clock_ns, stage::Host};
+use crate::stage::Host;
 use anyhow::{Context, Result};
+use plimsoll_lab::traffic::sleep_until;
 use rustix::{
     io::Errno,
     net::{SendFlags, send},
-    thread::{ClockId, clock_nanosleep_absolute, set_current_timer_slack},
-    time::Timespec,
+    thread::set_current_timer_slack,
 };
-use std::{
-    num::NonZeroU64,
-    sync::atomic::{AtomicBool, Ordering},
-};
-
-/// Longest sleep before the stop flag is looked at again.
-const NAP_NS: u64 = 20_000_000;
+use std::{num::NonZeroU64, sync::atomic::AtomicBool};
 
 /// What a generator did.
 #[derive(Clone, Copy, Debug, Default)]
@@ -50,22 +44,4 @@ pub(crate) fn generate(
         }
         Ok(done)
     })?
-}
-
-/// Sleeps to the instant `at`; false where `stop` was set before.
-fn sleep_until(at: u64, stop: &AtomicBool) -> bool {
-    loop {
-        if stop.load(Ordering::Relaxed) {
-            return false;
-        }
-        let now = clock_ns();
-        if now >= at {
-            return true;
-        }
-        let wake = at.min(now + NAP_NS);
-        let request =
-            Timespec { tv_sec: (wake / 1_000_000_000) as i64, tv_nsec: (wake % 1_000_000_000) as i64 };
-        // An interrupted sleep is taken up again by the loop.
-        let _ = clock_nanosleep_absolute(ClockId::Monotonic, &request);
-    }
 }

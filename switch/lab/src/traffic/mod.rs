@@ -16,5 +16,5 @@ pub use error::TrafficError;
 pub use report::{FlowReport, LatencySummary};
 pub use schedule::{Due, Schedule};
 pub use sink::{Sink, SinkReport};
-pub use source::{Source, SourceReport};
+pub use source::{Source, SourceReport, sleep_until};
 pub use spec::{FlowKind, FlowSpec, PaperFlow, SizeBounds, SizeDistribution};

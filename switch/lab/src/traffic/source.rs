@@ -156,8 +156,8 @@ fn now(clock: ClockId) -> u64 {
     t.tv_sec as u64 * 1_000_000_000 + t.tv_nsec as u64
 }
 
-/// Sleeps to the instant `at` of CLOCK_MONOTONIC; false where `stop` was set before.
-fn sleep_until(at: u64, stop: &AtomicBool) -> bool {
+/// Sleeps to the instant `at` of CLOCK_MONOTONIC, ns; false where `stop` was set before.
+pub fn sleep_until(at: u64, stop: &AtomicBool) -> bool {
     loop {
         if stop.load(Ordering::Relaxed) {
             return false;
