@@ -20,21 +20,19 @@ impl Area {
     pub(crate) fn new(len: usize) -> io::Result<Self> {
         let prot = mm::ProtFlags::READ | mm::ProtFlags::WRITE;
         // SAFETY: a new mapping at an address that the kernel chooses touches no other memory.
-        let base = unsafe {
-            mm::mmap_anonymous(
-                std::ptr::null_mut(),
-                len,
-                prot,
-                mm::MapFlags::PRIVATE | mm::MapFlags::POPULATE,
-            )
-        }?;
-        // A child must not share the pages (copy-on-write would take them away from the sockets), and fewer page
-        // table entries are welcome; neither is needed.
+        let base = unsafe { mm::mmap_anonymous(std::ptr::null_mut(), len, prot, mm::MapFlags::PRIVATE) }?;
+        // A child must not share the pages (copy-on-write would take them away from the sockets). Huge pages spare a
+        // walk of the page tables for almost every frame; they must be asked for before the memory is touched, since
+        // pages that sockets have pinned are never joined. Neither is needed.
         for advice in [mm::Advice::LinuxDontFork, mm::Advice::LinuxHugepage] {
             // SAFETY: the range is the mapping just made, and neither advice changes its content.
             let _ = unsafe { mm::madvise(base, len, advice) };
         }
-        let base = NonNull::new(base.cast()).ok_or(io::Errno::FAULT)?;
+        let base = NonNull::new(base.cast::<u8>()).ok_or(io::Errno::FAULT)?;
+        for page in (0..len).step_by(4096) {
+            // SAFETY: inside the mapping just made, which nobody else knows.
+            unsafe { base.add(page).write_volatile(0) };
+        }
         Ok(Self {
             base,
             len,
@@ -99,6 +97,19 @@ impl Area {
         // SAFETY: inside the block and initialised; `self` is borrowed mutably and the kernel is away, as the caller
         // says.
         unsafe { std::slice::from_raw_parts_mut(self.at(offset, len).as_ptr(), len) }
+    }
+
+    /// A hint to the CPU that the cache line at `offset` will be read; nothing where it lies outside.
+    #[inline]
+    pub(crate) fn prefetch(&self, offset: usize) {
+        #[cfg(target_arch = "x86_64")]
+        if offset < self.len {
+            use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
+            // SAFETY: inside the block; a prefetch reads nothing that the program could see.
+            unsafe { _mm_prefetch(self.base.as_ptr().add(offset).cast::<i8>(), _MM_HINT_T0) };
+        }
+        #[cfg(not(target_arch = "x86_64"))]
+        let _ = offset;
     }
 
     /// Copies `len` octets inside the area.

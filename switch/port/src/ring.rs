@@ -284,6 +284,14 @@ impl<T: Entry, M: RingMemory> Consumer<T, M> {
         (self.next != self.limit).then(|| unsafe { self.ring.slot(self.next).read() })
     }
 
+    /// The entry `ahead` places behind the first, as of the last refresh.
+    #[inline]
+    pub(crate) fn peek_ahead(&self, ahead: u32) -> Option<T> {
+        // SAFETY: as in `peek`.
+        (self.limit.wrapping_sub(self.next) > ahead)
+            .then(|| unsafe { self.ring.slot(self.next.wrapping_add(ahead)).read() })
+    }
+
     /// Goes past the first entry; nothing when there is none.
     #[inline]
     pub(crate) fn advance(&mut self) {

@@ -10,6 +10,9 @@ use plimsoll_core::Nanos;
 use rustix::net::{RecvFlags, recv};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
+/// How many frames before its turn a frame's head is fetched into the cache: another CPU has just written it.
+const AHEAD: u32 = 4;
+
 /// One RX ring with its first frame looked at.
 #[derive(Debug)]
 struct RxRing<M = Mapping> {
@@ -49,6 +52,9 @@ impl<M: RingMemory> RxRing<M> {
 
     /// Looks at descriptors until one is a frame to be handed out; drops and counts what is none.
     fn look(&mut self, now: Nanos, mut desk: Desk<'_>) -> Option<Nanos> {
+        if let Some(soon) = self.consumer.peek_ahead(AHEAD) {
+            desk.umem.prefetch(soon.addr);
+        }
         while let Some(desc) = self.consumer.peek() {
             let more = desc.options & libc::XDP_PKT_CONTD != 0;
             if more || self.jumbo {

@@ -263,6 +263,13 @@ impl Umem {
         (self.area.address(), self.area.len() as u64, self.chunk_size)
     }
 
+    /// Asks the CPU for the metadata and the headers of the frame at `addr`, which is soon to be read.
+    #[inline]
+    pub(crate) fn prefetch(&self, addr: u64) {
+        self.area.prefetch((addr as usize).wrapping_sub(META_LEN));
+        self.area.prefetch(addr as usize);
+    }
+
     #[inline]
     fn start(&self, index: u32) -> usize {
         (index as usize) << self.chunk_shift
