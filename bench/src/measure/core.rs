@@ -165,7 +165,7 @@ pub(crate) fn measure(rounds: usize, frames: u64) -> Result<Vec<Row>> {
 /// Nanoseconds a frame (copy), and the share of frames that were marked.
 fn run(case: &Case, frames: u64, burst: u64) -> Result<(f64, f64)> {
     let (from, to) = ([2, 0, 0, 0, 0, 1], [2, 0, 0, 0, 0, 2]);
-    let mark = MarkConfig { thresholds: 32, counter_max: 1 << 20, delta_ps: 1_000_000 };
+    let mark = MarkConfig { counter_max: 1 << 20, ..MarkConfig::new(32, 1_000_000) };
     let port = |number| PortConfig {
         rate: case.rate,
         mark: case.mark.then_some(mark),

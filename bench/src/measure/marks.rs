@@ -186,7 +186,7 @@ fn run(facts: &Facts, load: f64, span: Duration, seed: u64) -> Result<Round> {
 fn watch(facts: &Facts, load: f64, span: Duration, seed: u64) -> Result<Seen> {
     let stage = Stage::new(3, Stack::Fixed)?;
     let (server, load_host, client) = (&stage.hosts[SERVER], &stage.hosts[LOAD], &stage.hosts[CLIENT]);
-    let mark = MarkConfig { thresholds: THRESHOLDS, counter_max: 1 << 20, delta_ps: DELTA_PS };
+    let mark = MarkConfig { counter_max: 1 << 20, ..MarkConfig::new(THRESHOLDS, DELTA_PS) };
     let port = |number| PortConfig {
         rate: Some(RATE),
         mark: Some(mark),

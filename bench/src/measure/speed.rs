@@ -173,7 +173,7 @@ fn start<'scope>(
     len: u32,
 ) -> Result<Running<'scope>> {
     let rate = Rate(u64::from(wire_octets(len)) * 8 * 1_000_000_000 / WIRE_NS);
-    let mark = MarkConfig { thresholds: 128, counter_max: 1 << 20, delta_ps: 10_000 };
+    let mark = MarkConfig { counter_max: 1 << 20, ..MarkConfig::new(128, 10_000) };
     let port = |number| match middle {
         Middle::AllOn => {
             PortConfig { rate: Some(rate), mark: Some(mark), ..PortConfig::new(port_name(number)) }

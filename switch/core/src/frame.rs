@@ -1,6 +1,6 @@
 //! What passes between the core and the world around it: frames as handles, departures, discards.
 
-use crate::{DropReason, EdgeOutcome, MarkOutcome, Nanos};
+use crate::{DropReason, EcnOutcome, EdgeOutcome, MarkOutcome, Nanos};
 use plimsoll_classify::Class;
 
 /// A frame's handle into its [`Pool`]: an UMEM chunk in the switch, a light value in the simulator.
@@ -38,14 +38,35 @@ pub struct MarkRecord {
     pub outcome: MarkOutcome,
     /// Thresholds exceeded, 0..=R.
     pub r: u32,
-    /// The marking word (PTP octets 16..19) as it came in, before ingress trust and marking.
+    /// Which field of the message holds its marking word.
+    pub field: Field,
+    /// The marking word (PTP octets 16..19, or that of the NTP extension field) as it came in, before ingress trust and
+    /// marking; 0 where there is none.
     pub before: u32,
     /// The word as it leaves, after edge conversion.
     pub after: u32,
+    /// What became of its ECN bits.
+    pub ecn: EcnOutcome,
+    /// The ECN bits as they came in, before trust and remarking: 0..=3; 0 where the frame is not IP.
+    pub ecn_before: u8,
+    /// The ECN bits as they leave.
+    pub ecn_after: u8,
     /// What edge conversion did.
     pub edge: EdgeOutcome,
     /// Nanoseconds that edge conversion added to correctionField, rounded to the nearest.
     pub converted_ns: u64,
+}
+
+/// Where a message has its marking word.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Hash)]
+pub enum Field {
+    /// Nowhere.
+    #[default]
+    None,
+    /// messageTypeSpecific of a PTP event message.
+    Ptp,
+    /// The NTP extension field 0xF5C0.
+    Ntp,
 }
 
 /// A frame whose turn on the link is decided.
@@ -72,8 +93,9 @@ pub struct Departure {
     pub arrived: Nanos,
     /// Wire octets that still had to leave before it when it was enqueued (rounded up).
     pub depth_bytes: u64,
-    /// The same as time on this link, in picoseconds rounded up: what the thresholds were compared with. Rounding up
-    /// changes no comparison, for thresholds are whole picoseconds. 0 on a port without rate.
+    /// The same as time on this link, in picoseconds rounded up: the wait that the frame faces. With [`crate::Depth`]'s
+    /// defaults it is what the thresholds were compared with; rounding up changes no comparison, for thresholds are whole
+    /// picoseconds. 0 on a port without rate.
     pub depth_ps: u64,
     /// When its first bit is due on the emulated link, rounded up; on a port without rate, when the port took it.
     pub start: Nanos,
@@ -81,6 +103,9 @@ pub struct Departure {
     pub end: Nanos,
     /// The marker's decision.
     pub mark: MarkRecord,
+    /// The port is a transparent clock: whoever releases the frame adds its residence to correctionField
+    /// ([`crate::lateness::correct`]).
+    pub transparent: bool,
 }
 
 /// A frame that the core dropped. The core has already freed it, or made no copy for the port that refused it.

@@ -11,7 +11,7 @@
 //! | `mark.rs`, `lateness.rs` | thresholds, marks, edge conversion; the machine's own lateness |
 //! | `fdb.rs`, `storm.rs` | forwarding database, storm control |
 //! | `wire/` | views of what is on the wire |
-//! | `config.rs`, `units.rs`, `time.rs`, `frame.rs` | what comes in: configuration, quantities, time, frames |
+//! | `config/`, `units.rs`, `time.rs`, `frame.rs` | what comes in: configuration, quantities, time, frames |
 //! | `loss.rs`, `stats.rs` | what comes out: reasons and counters |
 //!
 //! Not here: spanning tree, IGMP snooping, VLAN access and trunk ports (tags pass unchanged and separate addresses).
@@ -34,10 +34,15 @@ mod time;
 mod units;
 pub mod wire;
 
-pub use config::{ConfigError, FixedEntry, MarkConfig, PortConfig, StormConfig, SwitchConfig};
+pub use config::{
+    Carriers, ConfigError, Counter, Depth, DepthScope, DepthUnit, EcnConfig, EcnScope, Ect, FixedEntry,
+    MarkConfig, PortConfig, StormConfig, SwitchConfig,
+};
 pub use fdb::{FdbEntry, FdbStats};
-pub use frame::{Departure, Discard, Egress, FrameId, MarkRecord, Pool, PortId};
-pub use loss::{DropCounts, DropReason, EdgeCounts, EdgeOutcome, MarkCounts, MarkOutcome};
+pub use frame::{Departure, Discard, Egress, Field, FrameId, MarkRecord, Pool, PortId};
+pub use loss::{
+    DropCounts, DropReason, EcnCounts, EcnOutcome, EdgeCounts, EdgeOutcome, MarkCounts, MarkOutcome,
+};
 pub use queue::ClassStats;
 pub use stats::{Inversions, Marks, PortStats, Quantiles, SwitchStats, Traffic};
 pub use switch::Switch;

@@ -164,6 +164,32 @@ reasons! {
     }
 }
 
+reasons! {
+    /// What the marker did with a frame's ECN bits.
+    #[derive(Default)]
+    EcnOutcome,
+    /// Frames by what the marker did with their ECN bits, [`EcnOutcome`].
+    EcnCounts {
+        /// Out of scope: the port marks no ECN, or not this frame's.
+        #[default]
+        Off = "off",
+        /// Below the threshold (r = 0 for modified ECN): as they were.
+        Below = "below",
+        /// ECT became CE, or the counter grew by r.
+        Marked = "marked",
+        /// Above the threshold, and CE already.
+        Already = "already",
+        /// The counter of modified ECN reached N, less than r was added.
+        Saturated = "saturated",
+        /// Above the threshold, and Not-ECT: never touched (RFC 3168 section 5).
+        NotEct = "skip_not_ect",
+        /// The bits are of no valid count (modified ECN by bit shift: 10).
+        Invalid = "skip_invalid",
+        /// Neither IPv4 nor IPv6.
+        NotIp = "skip_not_ip",
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

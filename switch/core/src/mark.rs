@@ -112,7 +112,7 @@ mod tests {
     const DELTA: u64 = 60_000_000;
 
     fn config(thresholds: u32) -> MarkConfig {
-        MarkConfig { thresholds, counter_max: MAX_COUNT, delta_ps: DELTA }
+        MarkConfig::new(thresholds, DELTA)
     }
 
     /// A message of this type with this word and correction.
@@ -261,7 +261,7 @@ mod tests {
     proptest! {
         #[test]
         fn r_is_the_count_of_thresholds_below(depth: u32, delta in 1u64..1 << 24, thresholds in 1u32..200) {
-            let config = MarkConfig { thresholds, counter_max: MAX_COUNT, delta_ps: delta };
+            let config = MarkConfig::new(thresholds, delta);
             let depth = u64::from(depth);
             let r = (1..=u64::from(thresholds)).filter(|i| depth > i * delta).count();
             prop_assert_eq!(exceeded(depth, &config) as usize, r);

@@ -156,6 +156,7 @@ impl Port {
             start: arrival.arrived,
             end: arrival.arrived,
             mark,
+            transparent: false,
         });
         if self.pace.is_none() {
             self.run(arrival.arrived, out);

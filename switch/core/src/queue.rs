@@ -183,6 +183,7 @@ mod tests {
             start: Nanos(0),
             end: Nanos(0),
             mark: MarkRecord::default(),
+            transparent: false,
         }
     }
 

@@ -95,7 +95,7 @@ impl Egress for Gone {
 /// Alone in its file: another test's thread would be counted too.
 #[test]
 fn steady_state_allocates_nothing() {
-    let mark = MarkConfig { thresholds: 32, counter_max: 1000, delta_ps: 12_000_000 };
+    let mark = MarkConfig { counter_max: 1000, ..MarkConfig::new(32, 12_000_000) };
     let port = |name: &str| PortConfig {
         rate: Some(Rate(100_000_000)),
         mark: Some(mark),

@@ -14,7 +14,7 @@ const DELTA: u64 = 60_000_000; // 60 us, 750 octets
 const MULTICAST: [u8; 6] = [0x01, 0x00, 0x5E, 0x00, 0x01, 0x81];
 
 fn port(name: &str) -> PortConfig {
-    let mark = MarkConfig { thresholds: 32, counter_max: (1 << 30) - 1, delta_ps: DELTA };
+    let mark = MarkConfig::new(32, DELTA);
     PortConfig { rate: Some(RATE), mark: Some(mark), ..PortConfig::new(name) }
 }
 

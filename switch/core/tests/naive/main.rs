@@ -119,11 +119,8 @@ fn port() -> impl Strategy<Value = PortConfig> {
             pass,
             delay,
         )| {
-            let mark = (marks && rate.is_some()).then_some(MarkConfig {
-                thresholds: r,
-                counter_max: n.max(r),
-                delta_ps: 0,
-            });
+            let mark = (marks && rate.is_some())
+                .then_some(MarkConfig { counter_max: n.max(r), ..MarkConfig::new(r, 0) });
             PortConfig {
                 rate: rate.map(Rate),
                 delay: Nanos(delay),
@@ -343,7 +340,7 @@ proptest! {
         gaps in prop::collection::vec((0u64..60_000, 46usize..1500, 0u64..200_000), 1..200),
         rate in prop::sample::select(vec![100_000_000u64, 1_000_000_000, 123_456_789]),
     ) {
-        let mark = Some(MarkConfig { thresholds: 64, counter_max: 1 << 20, delta_ps: 12_000_000 });
+        let mark = Some(MarkConfig { counter_max: 1 << 20, ..MarkConfig::new(64, 12_000_000) });
         let port = |name: &str| PortConfig { rate: Some(Rate(rate)), mark, queue_bytes: Some(1 << 30), queue_frames: Some(1 << 16), ..PortConfig::new(name) };
         let config = SwitchConfig { ports: vec![port("a"), port("b")], ..SwitchConfig::default() };
         let mut runs = [false, true].map(|ahead| {

@@ -293,7 +293,7 @@ fn marking(
         let delta = Span { ps: delta_ps };
         return fail("delta", format!("is {delta}"), "write a time above 0 and up to 1s, as \"60us\"");
     }
-    Ok(Some(MarkConfig { thresholds, counter_max, delta_ps }))
+    Ok(Some(MarkConfig { counter_max, ..MarkConfig::new(thresholds, delta_ps) }))
 }
 
 #[cfg(test)]

@@ -50,7 +50,7 @@ fn one_hop_is_what_its_file_says() {
     assert_eq!((s1.release, t.idle, t.cpu), (ReleaseAt::End, Idle::Spin, None));
     let ports: Vec<_> = s1.config.ports.iter().map(|p| (p.name.as_str(), p.edge, p.trust)).collect();
     assert_eq!(ports, [("server", false, false), ("client", false, false), ("load", false, false)]);
-    let mark = MarkConfig { thresholds: 128, counter_max: 1_073_741_823, delta_ps: 10_000_000 };
+    let mark = MarkConfig::new(128, 10_000_000);
     assert!(s1.config.ports.iter().all(|p| p.mark == Some(mark) && p.rate == Some(Rate(100_000_000))));
     assert_eq!(t.marking, Some(mark));
     let hosts: Vec<_> = t.hosts.iter().map(|h| (h.name.as_str(), h.v4.to_string(), h.mac[5])).collect();

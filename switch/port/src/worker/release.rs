@@ -144,6 +144,7 @@ mod tests {
             start: Nanos(start),
             end: Nanos(end),
             mark: MarkRecord::default(),
+            transparent: false,
         }
     }
 

@@ -1,176 +1,12 @@
-//! What a switch is told when it is made. Plain values: files and units are the lab's business.
+//! What is refused, and what is warned of.
 
-use crate::{Nanos, PortId, Rate, Span, wire::ethernet::Mac};
 use std::collections::{HashMap, HashSet};
 
-/// Largest rate of an emulated link in bit/s (10 Tbit/s): up to here the link clock's sums cannot overflow.
-pub const MAX_RATE: u64 = 10_000_000_000_000;
-/// Largest value of the marking counter, 2^30 - 1: all bits of the integer word (paper IV-C2, with N = 2^b - 1).
-pub const MAX_COUNT: u32 = (1 << 30) - 1;
-/// What a frame costs on the wire beside its octets: preamble and start 8, FCS 4, interpacket gap 12 (802.3 clause 4).
-pub const WIRE_OVERHEAD: u32 = 24;
-/// Shortest frame on the wire without FCS; shorter ones are padded by the sender's MAC (802.3 clause 3.2.8).
-pub const MIN_FRAME: u32 = 60;
-
-const MAX_PORTS: usize = 1024;
-const MAX_FDB: usize = 1 << 20;
-const MAX_QUEUE_FRAMES: u32 = 1 << 20;
-const MAX_QUEUE_BYTES: u64 = 1 << 40;
-const MAX_DELAY: Nanos = Nanos(1_000_000_000_000);
-const MAX_DELTA: Span = Span { ps: 1_000_000_000_000 };
-/// Octets of a queue that nobody sized, or [`DEFAULT_QUEUE_SPAN`] at the port's rate where that is more.
-const DEFAULT_QUEUE_BYTES: u64 = 1_000_000;
-/// Frames of a queue that nobody limits by frames: a port may hold so many that came in by it.
-const DEFAULT_QUEUE_FRAMES: u64 = 8192;
-const LEAST_QUEUE_FRAMES: u64 = 64;
-const DEFAULT_QUEUE_SPAN: Span = Span { ps: 10_000_000_000 };
-
-/// Octets that a frame of `len` octets takes on the wire: max(len, 60) + 24.
-#[inline]
-pub const fn wire_octets(len: u32) -> u32 {
-    (if len < MIN_FRAME { MIN_FRAME } else { len }) + WIRE_OVERHEAD
-}
-
-/// One switch.
-#[derive(Clone, Debug, PartialEq)]
-pub struct SwitchConfig {
-    /// Its name, for messages.
-    pub name: String,
-    /// Ports in order, 1..=1024; [`crate::PortId`] is the index.
-    pub ports: Vec<PortConfig>,
-    /// FDB entries at most, 1..=2^20.
-    pub fdb_capacity: usize,
-    /// Age after which a learnt entry is forgotten (802.1Q default 300 s).
-    pub fdb_age: Nanos,
-    /// What the FDB's hash is made of. With a random one no sender can choose addresses that cluster in the table; what
-    /// is forwarded where does not depend on it.
-    pub fdb_seed: u64,
-    /// FDB entries set by hand: they neither age nor move.
-    pub fdb_fixed: Vec<FixedEntry>,
-    /// delta of the network in picoseconds, 1..=10^12 (1 s); `None`: that of the ports that mark. A switch of edges that
-    /// mark nothing themselves needs it.
-    pub delta_ps: Option<u64>,
-}
-
-impl Default for SwitchConfig {
-    fn default() -> Self {
-        Self {
-            name: "switch".into(),
-            ports: Vec::new(),
-            fdb_capacity: 16_384,
-            fdb_age: Nanos(300_000_000_000),
-            fdb_seed: 0,
-            fdb_fixed: Vec::new(),
-            delta_ps: None,
-        }
-    }
-}
-
-/// A station whose port is known beforehand.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct FixedEntry {
-    /// VLAN identifier of the outer tag, 1..=4094; 0 for frames without one.
-    pub vlan: u16,
-    /// The station's address, not a group's.
-    pub mac: Mac,
-    /// The port it is behind.
-    pub port: PortId,
-}
-
-/// One port.
-#[derive(Clone, Debug, PartialEq)]
-pub struct PortConfig {
-    /// Interface name, for messages.
-    pub name: String,
-    /// Rate of the emulated link in bit/s on the wire, up to [`MAX_RATE`]; `None` sends as fast as the machine takes.
-    pub rate: Option<Rate>,
-    /// Propagation delay of the emulated link, up to 1000 s.
-    pub delay: Nanos,
-    /// Limit on the wire octets that leave before a frame, itself included, the frame in service not counted: those of
-    /// its class and the higher ones, so that a full class takes no room of a higher one. `None`: 1 MB or 10 ms at
-    /// the rate, the larger.
-    pub queue_bytes: Option<u64>,
-    /// The same limit in frames, 1..=2^20. `None`: as many of the shortest as the octets hold, 64 to 8192.
-    pub queue_frames: Option<u32>,
-    /// 802.1Q priority 0..7 of frames that carry none of their own (neither tag nor IP header).
-    pub default_priority: u8,
-    /// Class 0..7 of sync messages; `None`: the class of the traffic beside them, by PCP, DSCP or default priority.
-    pub sync_class: Option<u8>,
-    /// Marking at this port's egress; `None`: off. Needs a rate.
-    pub mark: Option<MarkConfig>,
-    /// Edge conversion at this port's egress: n*delta into correctionField, word cleared.
-    pub edge: bool,
-    /// Whether counts that arrive here are kept (a port to another switch) or cleared (a port to a host).
-    pub trust: bool,
-    /// Last octets (0x00..=0x0F without 0x01) of 01-80-C2-00-00-XX addresses that this port passes, in and out.
-    pub pass_reserved: Vec<u8>,
-    /// Limit on frames from this port that must be flooded; sync messages are exempt. `None`: no limit.
-    pub storm: Option<StormConfig>,
-}
-
-impl PortConfig {
-    /// A port with defaults: no rate, no marks, counts from hosts cleared.
-    pub fn new(name: impl Into<String>) -> Self {
-        Self {
-            name: name.into(),
-            rate: None,
-            delay: Nanos(0),
-            queue_bytes: None,
-            queue_frames: None,
-            default_priority: 0,
-            sync_class: None,
-            mark: None,
-            edge: false,
-            trust: false,
-            pass_reserved: Vec::new(),
-            storm: None,
-        }
-    }
-
-    /// The queue limit in wire octets that this port works with.
-    pub fn queue_limit(&self) -> u64 {
-        let by_rate = self.rate.map_or(0, |rate| rate.octets_in(DEFAULT_QUEUE_SPAN) as u64);
-        self.queue_bytes.unwrap_or(by_rate.max(DEFAULT_QUEUE_BYTES))
-    }
-
-    /// The queue limit in frames that this port works with.
-    pub fn frames_limit(&self) -> u32 {
-        let shortest = self.queue_limit() / u64::from(wire_octets(0));
-        self.queue_frames.unwrap_or(shortest.clamp(LEAST_QUEUE_FRAMES, DEFAULT_QUEUE_FRAMES) as u32)
-    }
-
-    /// Wire octets that frames of the longest length at an MTU of 1500 take where the frames' limit ends the queue.
-    fn octets_of_frames(&self) -> u64 {
-        u64::from(self.frames_limit()) * u64::from(wire_octets(1514))
-    }
-}
-
-/// Marking: r is the number of i in 1..=R with depth > i*K, K = delta*rate/8.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct MarkConfig {
-    /// R, thresholds per hop, 1..=N.
-    pub thresholds: u32,
-    /// N, the counter's largest value, 1..=[`MAX_COUNT`]; a word of another mode keeps its own N where that is less.
-    pub counter_max: u32,
-    /// delta in picoseconds, 1..=10^12 (1 s): the delay that one mark stands for; one value per network.
-    pub delta_ps: u64,
-}
-
-impl MarkConfig {
-    /// K, the distance of the thresholds in wire octets at `rate`, rounded down: delta*rate/8 (paper III-C).
-    pub const fn k_octets(&self, rate: Rate) -> u128 {
-        rate.octets_in(Span { ps: self.delta_ps })
-    }
-}
-
-/// Storm control: broadcast, multicast and unknown unicast frames per second that a port may bring in.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct StormConfig {
-    /// Frames per second, 1 or more.
-    pub frames_per_second: u32,
-    /// Frames that may come at once, 1 or more.
-    pub burst: u32,
-}
+use super::{
+    DepthUnit, FixedEntry, MAX_CELL, MAX_COUNT, MAX_DELAY, MAX_DELTA, MAX_FDB, MAX_PORTS, MAX_QUEUE_BYTES,
+    MAX_QUEUE_FRAMES, MAX_RATE, MarkConfig, PortConfig, SwitchConfig, wire_octets,
+};
+use crate::Span;
 
 /// A configuration that no switch can be made of.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
@@ -205,6 +41,7 @@ impl SwitchConfig {
             port.check(&self.name)?;
         }
         self.check_delta()?;
+        self.check_ecn()?;
         self.check_fixed()
     }
 
@@ -275,6 +112,21 @@ impl SwitchConfig {
         Ok(())
     }
 
+    /// Two ECN bits cannot be a counter at one port and RFC 3168's at another.
+    fn check_ecn(&self) -> Result<(), ConfigError> {
+        let counts = |port: &&PortConfig| port.mark.is_some_and(|mark| mark.carriers.ecn);
+        let classical = |port: &&PortConfig| port.ecn.is_some() || port.remark.is_some();
+        if let (Some(one), Some(other)) = (self.ports.iter().find(counts), self.ports.iter().find(classical))
+        {
+            return Err(ConfigError {
+                place: format!("switch {}, ports {} and {}", self.name, one.name, other.name),
+                problem: "use the ECN bits as a counter and as RFC 3168 does".into(),
+                remedy: "leave out modified ECN, or both ecn-threshold and remark".into(),
+            });
+        }
+        Ok(())
+    }
+
     fn check_fixed(&self) -> Result<(), ConfigError> {
         let mut seen = HashSet::new();
         for entry in &self.fdb_fixed {
@@ -336,10 +188,57 @@ impl PortConfig {
             range("storm.frames_per_second", storm.frames_per_second.into(), 1, u32::MAX.into())?;
             range("storm.burst", storm.burst.into(), 1, u32::MAX.into())?;
         }
+        if let Some(ecn) = self.ecn {
+            range("ecn.threshold in ps", ecn.threshold_ps, 1, MAX_DELTA.ps)?;
+        }
+        if let DepthUnit::Cells { octets } = self.depth.unit {
+            range("depth.cells", octets.into(), 1, MAX_CELL.into())?;
+        }
+        self.check_transparent(switch)?;
+        self.check_depth(switch)?;
         match self.mark {
             Some(mark) => self.check_mark(switch, &mark),
             None => Ok(()),
         }
+    }
+
+    /// A transparent clock has the whole delay in correctionField already.
+    fn check_transparent(&self, switch: &str) -> Result<(), ConfigError> {
+        let other = if self.mark.is_some() { "mark" } else { "edge" };
+        if self.transparent_clock && (self.mark.is_some() || self.edge) {
+            return Err(ConfigError {
+                place: self.place(switch, "transparent_clock"),
+                problem: format!("stands beside {other}: the delay would be corrected twice"),
+                remedy: format!("leave one of them out, as {other} = false"),
+            });
+        }
+        Ok(())
+    }
+
+    /// A depth needs a rate to be a time, and cells K = octets * 2^n to be compared by a shift.
+    fn check_depth(&self, switch: &str) -> Result<(), ConfigError> {
+        let key = match (self.mark, self.ecn) {
+            (Some(_), _) => "mark",
+            (None, Some(_)) => "ecn",
+            (None, None) => return Ok(()),
+        };
+        let Some(rate) = self.rate else {
+            return Err(ConfigError {
+                place: self.place(switch, key),
+                problem: "marks without a rate, so that no depth is a time".into(),
+                remedy: format!("write rate, as \"100mbit\", or leave {key} out"),
+            });
+        };
+        let (DepthUnit::Cells { octets }, Some(mark)) = (self.depth.unit, self.mark) else { return Ok(()) };
+        if mark.cell_shift(rate, octets).is_some() {
+            return Ok(());
+        }
+        let near = mark.cell_deltas(rate, octets).map(|ps| Span { ps }.to_string());
+        Err(ConfigError {
+            place: self.place(switch, "depth.cells"),
+            problem: format!("K = {} B is no cell of {octets} B times a power of two", mark.k_octets(rate)),
+            remedy: format!("write delta as {}", near.join(" or ")),
+        })
     }
 
     fn check_mark(&self, switch: &str, mark: &MarkConfig) -> Result<(), ConfigError> {
@@ -348,11 +247,12 @@ impl PortConfig {
         range("mark.counter_max (N)", mark.counter_max.into(), 1, MAX_COUNT.into())?;
         range("mark.thresholds (R)", mark.thresholds.into(), 1, mark.counter_max.into())?;
         range("mark.delta in ps", mark.delta_ps, 1, MAX_DELTA.ps)?;
-        if self.rate.is_none() {
+        let carriers = mark.carriers;
+        if !(carriers.ptp || carriers.ntp || carriers.ecn) {
             return Err(ConfigError {
-                place: self.place(switch, "mark"),
-                problem: "marks without a rate, so that no depth is a time".into(),
-                remedy: "write rate, as \"100mbit\", or leave mark out".into(),
+                place: self.place(switch, "mark.carriers"),
+                problem: "are none".into(),
+                remedy: "name at least one of ptp, ntp, ecn, or leave mark out".into(),
             });
         }
         Ok(())
@@ -404,10 +304,11 @@ fn in_range(place: String, value: u64, low: u64, high: u64) -> Result<(), Config
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use super::super::*;
+    use crate::PortId;
 
     fn two_ports(change: impl FnOnce(&mut SwitchConfig)) -> SwitchConfig {
-        let mark = Some(MarkConfig { thresholds: 4, counter_max: MAX_COUNT, delta_ps: 60_000_000 });
+        let mark = Some(MarkConfig::new(4, 60_000_000));
         let port = |name: &str| PortConfig { rate: Some(Rate(100_000_000)), mark, ..PortConfig::new(name) };
         let mut config =
             SwitchConfig { name: "s1".into(), ports: vec![port("a"), port("b")], ..SwitchConfig::default() };
@@ -447,7 +348,7 @@ mod tests {
             "switch s1, port a, mark.delta in ps: is 0; write 1 to 1000000000000"
         );
         assert_eq!(
-            refusal(|c| *mark(c, 0) = MarkConfig { thresholds: 4, counter_max: 3, delta_ps: 1 }),
+            refusal(|c| *mark(c, 0) = MarkConfig { counter_max: 3, ..MarkConfig::new(4, 1) }),
             "switch s1, port a, mark.thresholds (R): is 4; write 1 to 3"
         );
         assert!(refusal(|c| c.ports[0].rate = Some(Rate(0))).contains("rate in bit/s: is 0; write 1 to"));

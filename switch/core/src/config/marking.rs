@@ -1,0 +1,154 @@
+//! What a port writes into the messages of clocks, and how it measures the depth that decides it.
+
+use crate::{Rate, Span};
+
+/// Largest value of the marking counter, 2^30 - 1: all bits of the integer word (paper IV-C2, with N = 2^b - 1).
+pub const MAX_COUNT: u32 = (1 << 30) - 1;
+
+/// Picoseconds times bit/s that make an octet.
+const PS_OCTETS: u128 = 8_000_000_000_000;
+
+/// Counters: r is the number of i in 1..=R with depth > i*K, K = delta*rate/8; each carrier that a message has grows
+/// by r, up to N.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MarkConfig {
+    /// R, thresholds per hop, 1..=N.
+    pub thresholds: u32,
+    /// N, the counter's largest value, 1..=[`MAX_COUNT`]; a carrier of another mode keeps its own N where that is less.
+    pub counter_max: u32,
+    /// delta in picoseconds, 1..=10^12 (1 s): the delay that one mark stands for; one value per network.
+    pub delta_ps: u64,
+    /// The mode that a word without one gets; a word that has a valid mode is continued in its own.
+    pub counter: Counter,
+    /// What is marked.
+    pub carriers: Carriers,
+}
+
+impl MarkConfig {
+    /// Integer counters of the full width in PTP words and NTP fields.
+    pub const fn new(thresholds: u32, delta_ps: u64) -> Self {
+        Self {
+            thresholds,
+            counter_max: MAX_COUNT,
+            delta_ps,
+            counter: Counter::Integer,
+            carriers: Carriers { ptp: true, ntp: true, ecn: false },
+        }
+    }
+
+    /// n, where K at `rate` is `cell * 2^n` octets: cells are then compared by a shift. K counts to the nearest octet,
+    /// for a delta of whole picoseconds seldom gives a whole one.
+    pub fn cell_shift(&self, rate: Rate, cell: u32) -> Option<u32> {
+        let k = (u128::from(self.delta_ps) * u128::from(rate.0) + PS_OCTETS / 2) / PS_OCTETS;
+        let cells = k / u128::from(cell);
+        (k % u128::from(cell) == 0 && cells.is_power_of_two()).then(|| cells.trailing_zeros())
+    }
+
+    /// The nearest deltas in picoseconds, below and above, whose K is `cell * 2^n` octets at `rate`.
+    pub(super) fn cell_deltas(&self, rate: Rate, cell: u32) -> [u64; 2] {
+        let delta = |n: u32| ((u128::from(cell) << n) * PS_OCTETS / u128::from(rate.0).max(1)) as u64;
+        let n = (0..60).take_while(|&n| delta(n) <= self.delta_ps).last().unwrap_or(0);
+        [delta(n).max(1), delta(n + 1)]
+    }
+
+    /// K, the distance of the thresholds in wire octets at `rate`, rounded down: delta*rate/8 (paper III-C).
+    pub const fn k_octets(&self, rate: Rate) -> u128 {
+        rate.octets_in(Span { ps: self.delta_ps })
+    }
+}
+
+/// How a count is written (paper IV-A, IV-B).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Hash)]
+pub enum Counter {
+    /// An integer: N = 2^30 - 1 in the word, 3 in two ECN bits.
+    #[default]
+    Integer,
+    /// A thermometer, one bit a mark: N = 29 in the word, 2 in two ECN bits (00, 01, 11).
+    Shift,
+    /// Integers for requests and responses apart (FR): N = 2^15 - 1 each in the word, 1 each in two ECN bits.
+    IntegerBoth,
+    /// Thermometers for requests and responses apart (FR): N = 14 each in the word, 1 each in two ECN bits.
+    ShiftBoth,
+}
+
+/// Which fields of a message take counts, where it has them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Carriers {
+    /// Octets 16..19 of PTP event messages.
+    pub ptp: bool,
+    /// The NTP extension field 0xF5C0.
+    pub ntp: bool,
+    /// Modified ECN (paper IV-C1), for private networks: the two ECN bits of sync packets are a counter. Exclusive with
+    /// [`EcnConfig`] and [`super::PortConfig::remark`] in the whole switch.
+    pub ecn: bool,
+}
+
+/// Classical ECN (RFC 3168): ECT(0) and ECT(1) become CE where depth > threshold; Not-ECT is never touched, CE never
+/// cleared.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct EcnConfig {
+    /// The threshold as time on the link in picoseconds, 1..=10^12.
+    pub threshold_ps: u64,
+    /// Whose packets.
+    pub scope: EcnScope,
+}
+
+/// Whose packets classical ECN marks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Hash)]
+pub enum EcnScope {
+    /// PTP event messages and NTP, over IP.
+    #[default]
+    Sync,
+    /// All of IP.
+    All,
+}
+
+/// The ECN-capable code points (RFC 3168 section 5; the paper's II-C swaps them).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Ect {
+    /// ECT(0), 10.
+    Zero,
+    /// ECT(1), 01.
+    One,
+}
+
+/// What the thresholds are compared with, the arriving frame itself never counted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Hash)]
+pub struct Depth {
+    /// Of which frames.
+    pub scope: DepthScope,
+    /// In which unit.
+    pub unit: DepthUnit,
+}
+
+/// Which frames at the port count.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Hash)]
+pub enum DepthScope {
+    /// Those that leave before it as far as known now: its class, higher ones, and what is in service.
+    #[default]
+    Ahead,
+    /// Its own class, and what is in service of that class.
+    Queue,
+    /// All classes, and what is in service.
+    Port,
+}
+
+/// How they count.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Hash)]
+pub enum DepthUnit {
+    /// Octets on the wire still to be sent: of the frame in service the rest. Depth*8/rate is the wait.
+    #[default]
+    Exact,
+    /// Whole frames in octets on the wire, as a switch that learns of a frame's departure when it ends (`in_service`),
+    /// or when it begins.
+    Frames {
+        /// Whether the frame in service counts, whole.
+        in_service: bool,
+    },
+    /// Cells of the packet buffer, as hardware counts them: ceil(len/octets) a frame, the one in service included until
+    /// its end; r = cells >> n with K = octets * 2^n (paper IV-D), which is >= where all else is >.
+    Cells {
+        /// Octets of a cell, 1..=16384; 80 in the paper's switch.
+        octets: u32,
+    },
+}
