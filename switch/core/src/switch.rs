@@ -51,6 +51,8 @@ impl Switch {
             if !fdb.fix(fdb::key(entry.vlan, entry.mac), entry.port) {
                 return Err(ConfigError {
                     place: format!("switch {}, fixed FDB entry {}", config.name, entry.mac),
+                    port: None,
+                    key: "fdb_fixed",
                     problem: "finds no room".into(),
                     remedy: "raise fdb_capacity".into(),
                 });

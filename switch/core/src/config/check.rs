@@ -3,10 +3,10 @@
 use std::collections::{HashMap, HashSet};
 
 use super::{
-    DepthUnit, FixedEntry, MAX_CELL, MAX_COUNT, MAX_DELAY, MAX_DELTA, MAX_FDB, MAX_PORTS, MAX_QUEUE_BYTES,
-    MAX_QUEUE_FRAMES, MAX_RATE, MarkConfig, PortConfig, SwitchConfig, wire_octets,
+    Counter, DepthUnit, FixedEntry, MAX_CELL, MAX_COUNT, MAX_DELAY, MAX_DELTA, MAX_FDB, MAX_PORTS,
+    MAX_QUEUE_BYTES, MAX_QUEUE_FRAMES, MAX_RATE, MarkConfig, PortConfig, SwitchConfig, wire_octets,
 };
-use crate::Span;
+use crate::{PortId, Span};
 
 /// A configuration that no switch can be made of.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
@@ -14,6 +14,10 @@ use crate::Span;
 pub struct ConfigError {
     /// Which switch, port and key.
     pub place: String,
+    /// The port it is about, where it is about one; of two that do not go together the later.
+    pub port: Option<PortId>,
+    /// The key as it is named here: a field of [`SwitchConfig`] or [`PortConfig`], as `mark.thresholds`.
+    pub key: &'static str,
     /// What is wrong with it.
     pub problem: String,
     /// What to write instead.
@@ -26,9 +30,8 @@ impl SwitchConfig {
     /// # Errors
     /// [`ConfigError`] names the first key that is wrong, what is wrong with it and what to write instead.
     pub fn check(&self) -> Result<(), ConfigError> {
-        let range = |key: &str, value: u64, low: u64, high: u64| {
-            let place = format!("switch {}, {key}", self.name);
-            in_range(place, value, low, high)
+        let range = |key: &'static str, value: u64, low: u64, high: u64| {
+            in_range(value, low, high, |problem, remedy| self.error(key, problem, remedy))
         };
         range("ports", self.ports.len() as u64, 1, MAX_PORTS as u64)?;
         range("fdb_capacity", self.fdb_capacity as u64, 1, MAX_FDB as u64)?;
@@ -37,10 +40,11 @@ impl SwitchConfig {
             range("delta in ps", delta, 1, MAX_DELTA.ps)?;
         }
         self.check_names()?;
-        for port in &self.ports {
-            port.check(&self.name)?;
+        for (index, port) in self.ports.iter().enumerate() {
+            port.check(&self.name).map_err(|e| ConfigError { port: Some(PortId(index as u16)), ..e })?;
         }
         self.check_delta()?;
+        self.check_edges()?;
         self.check_ecn()?;
         self.check_fixed()
     }
@@ -56,12 +60,37 @@ impl SwitchConfig {
         self.delta_ps.or_else(marking).map(|ps| Span { ps })
     }
 
+    /// An error that is no port's.
+    fn error(&self, key: &'static str, problem: String, remedy: String) -> ConfigError {
+        ConfigError { place: format!("switch {}, {key}", self.name), port: None, key, problem, remedy }
+    }
+
+    /// An error of the port of this index.
+    fn port_error(&self, index: usize, key: &'static str, problem: String, remedy: String) -> ConfigError {
+        let error = self.ports[index].error(&self.name, key, problem, remedy);
+        ConfigError { port: Some(PortId(index as u16)), ..error }
+    }
+
+    /// An error of two ports that do not go together; the key is the second one's.
+    fn pair_error(&self, pair: [usize; 2], key: &'static str, problem: String, remedy: &str) -> ConfigError {
+        let [one, other] = pair.map(|index| &self.ports[index].name);
+        ConfigError {
+            place: format!("switch {}, ports {one} and {other}", self.name),
+            port: Some(PortId(pair[1] as u16)),
+            key,
+            problem,
+            remedy: remedy.into(),
+        }
+    }
+
     fn check_names(&self) -> Result<(), ConfigError> {
         let mut seen = HashMap::new();
         for (index, port) in self.ports.iter().enumerate() {
             if port.name.is_empty() {
                 return Err(ConfigError {
                     place: format!("switch {}, port {index}", self.name),
+                    port: Some(PortId(index as u16)),
+                    key: "name",
                     problem: "has no name".into(),
                     remedy: "write the name of its interface".into(),
                 });
@@ -69,6 +98,8 @@ impl SwitchConfig {
             if let Some(first) = seen.insert(port.name.as_str(), index) {
                 return Err(ConfigError {
                     place: format!("switch {}, ports {first} and {index}", self.name),
+                    port: Some(PortId(index as u16)),
+                    key: "name",
                     problem: format!("are both named {:?}", port.name),
                     remedy: "name each interface once".into(),
                 });
@@ -79,50 +110,63 @@ impl SwitchConfig {
 
     /// A mark must mean the same time at every hop, so all ports of a network share one delta.
     fn check_delta(&self) -> Result<(), ConfigError> {
-        let mut marking = self.ports.iter().filter_map(|port| port.mark.map(|mark| (port, mark.delta_ps)));
+        let ports = self.ports.iter().enumerate();
+        let mut marking = ports.filter_map(|(index, port)| port.mark.map(|mark| (index, mark.delta_ps)));
         let first = marking.next();
         if let Some((first, delta)) = first
             && let Some((other, differs)) = marking.find(|(_, ps)| *ps != delta)
         {
-            return Err(ConfigError {
-                place: format!("switch {}, ports {} and {}", self.name, first.name, other.name),
-                problem: format!("mark with delta {} and {}", Span { ps: delta }, Span { ps: differs }),
-                remedy: "write one delta for the whole network: each port derives its own K = delta*rate/8"
-                    .into(),
-            });
+            let problem = format!("mark with delta {} and {}", Span { ps: delta }, Span { ps: differs });
+            let remedy = "write one delta for the whole network: each port derives its own K = delta*rate/8";
+            return Err(self.pair_error([first, other], "mark.delta", problem, remedy));
         }
         if let (Some(ps), Some((first, delta))) = (self.delta_ps, first)
             && ps != delta
         {
-            return Err(ConfigError {
-                place: first.place(&self.name, "mark"),
-                problem: format!("marks with delta {}, the network's is {}", Span { ps: delta }, Span { ps }),
-                remedy: "write one delta for the whole network".into(),
-            });
+            let problem =
+                format!("marks with delta {}, the network's is {}", Span { ps: delta }, Span { ps });
+            return Err(self.port_error(
+                first,
+                "mark",
+                problem,
+                "write one delta for the whole network".into(),
+            ));
         }
-        if self.delta().is_none()
-            && let Some(edge) = self.ports.iter().find(|port| port.edge)
-        {
-            return Err(ConfigError {
-                place: edge.place(&self.name, "edge"),
-                problem: "converts marks, but the network's delta is not given".into(),
-                remedy: "write [marking] with delta, or leave edge out".into(),
-            });
+        Ok(())
+    }
+
+    /// Edges need delta, and counts that one clock alone can make sense of: of two directions' counts only an endpoint
+    /// of ours knows what to do with the other half.
+    fn check_edges(&self) -> Result<(), ConfigError> {
+        let Some(edge) = self.ports.iter().position(|port| port.edge) else { return Ok(()) };
+        if self.delta().is_none() {
+            let problem = "converts marks, but the network's delta is not given";
+            let remedy = "write [marking] with delta, or leave edge out";
+            return Err(self.port_error(edge, "edge", problem.into(), remedy.into()));
+        }
+        let both = |port: &PortConfig| {
+            let counter = port.mark.map(|mark| mark.counter);
+            matches!(counter, Some(Counter::IntegerBoth | Counter::ShiftBoth))
+        };
+        if self.ports.iter().any(both) {
+            let problem = "converts marks, but those of this switch count requests and responses apart";
+            let remedy = "write forward-reverse = false, or leave edge out";
+            return Err(self.port_error(edge, "edge", problem.into(), remedy.into()));
         }
         Ok(())
     }
 
     /// Two ECN bits cannot be a counter at one port and RFC 3168's at another.
     fn check_ecn(&self) -> Result<(), ConfigError> {
-        let counts = |port: &&PortConfig| port.mark.is_some_and(|mark| mark.carriers.ecn);
-        let classical = |port: &&PortConfig| port.ecn.is_some() || port.remark.is_some();
-        if let (Some(one), Some(other)) = (self.ports.iter().find(counts), self.ports.iter().find(classical))
+        let counts = |port: &PortConfig| port.mark.is_some_and(|mark| mark.carriers.ecn);
+        let classical = |port: &PortConfig| port.ecn.is_some() || port.remark.is_some();
+        if let (Some(one), Some(other)) =
+            (self.ports.iter().position(counts), self.ports.iter().position(classical))
         {
-            return Err(ConfigError {
-                place: format!("switch {}, ports {} and {}", self.name, one.name, other.name),
-                problem: "use the ECN bits as a counter and as RFC 3168 does".into(),
-                remedy: "leave out modified ECN, or both ecn-threshold and remark".into(),
-            });
+            let key = if self.ports[other].ecn.is_some() { "ecn.threshold" } else { "remark" };
+            let problem = "use the ECN bits as a counter and as RFC 3168 does".into();
+            let remedy = "leave out modified ECN, or both ecn-threshold and remark";
+            return Err(self.pair_error([one, other], key, problem, remedy));
         }
         Ok(())
     }
@@ -143,21 +187,38 @@ impl SwitchConfig {
                 continue;
             };
             let place = format!("switch {}, fixed FDB entry {mac}", self.name);
-            return Err(ConfigError { place, problem, remedy: remedy.into() });
+            return Err(ConfigError { place, ..self.error("fdb_fixed", problem, remedy.into()) });
         }
         let place = format!("switch {}, fixed FDB entries", self.name);
-        in_range(place, self.fdb_fixed.len() as u64, 0, self.fdb_capacity as u64 / 2)
+        let (entries, most) = (self.fdb_fixed.len() as u64, self.fdb_capacity as u64 / 2);
+        in_range(entries, 0, most, |problem, remedy| ConfigError {
+            place,
+            ..self.error("fdb_fixed", problem, remedy)
+        })
     }
 }
 
 impl PortConfig {
-    fn place(&self, switch: &str, key: &str) -> String {
-        format!("switch {switch}, port {}, {key}", self.name)
+    /// An error of this port; its index is filled in by who knows it.
+    fn error(&self, switch: &str, key: &'static str, problem: String, remedy: String) -> ConfigError {
+        let place = format!("switch {switch}, port {}, {key}", self.name);
+        ConfigError { place, port: None, key, problem, remedy }
+    }
+
+    fn range(
+        &self,
+        switch: &str,
+        key: &'static str,
+        value: u64,
+        low: u64,
+        high: u64,
+    ) -> Result<(), ConfigError> {
+        in_range(value, low, high, |problem, remedy| self.error(switch, key, problem, remedy))
     }
 
     fn check(&self, switch: &str) -> Result<(), ConfigError> {
         let range =
-            |key: &str, value: u64, low: u64, high: u64| in_range(self.place(switch, key), value, low, high);
+            |key: &'static str, value: u64, low: u64, high: u64| self.range(switch, key, value, low, high);
         if let Some(rate) = self.rate {
             range("rate in bit/s", rate.0, 1, MAX_RATE)?;
         }
@@ -176,12 +237,8 @@ impl PortConfig {
         for &octet in &self.pass_reserved {
             range("pass_reserved", octet.into(), 0, 15)?;
             if octet == 1 {
-                return Err(ConfigError {
-                    place: self.place(switch, "pass_reserved"),
-                    problem: "names 01, but MAC control frames (PAUSE) end at the link (802.3 Annex 31B)"
-                        .into(),
-                    remedy: "leave 01 out".into(),
-                });
+                let problem = "names 01, but MAC control frames (PAUSE) end at the link (802.3 Annex 31B)";
+                return Err(self.error(switch, "pass_reserved", problem.into(), "leave 01 out".into()));
             }
         }
         if let Some(storm) = self.storm {
@@ -206,11 +263,9 @@ impl PortConfig {
     fn check_transparent(&self, switch: &str) -> Result<(), ConfigError> {
         let other = if self.mark.is_some() { "mark" } else { "edge" };
         if self.transparent_clock && (self.mark.is_some() || self.edge) {
-            return Err(ConfigError {
-                place: self.place(switch, "transparent_clock"),
-                problem: format!("stands beside {other}: the delay would be corrected twice"),
-                remedy: format!("leave one of them out, as {other} = false"),
-            });
+            let problem = format!("stands beside {other}: the delay would be corrected twice");
+            let remedy = format!("leave one of them out, as {other} = false");
+            return Err(self.error(switch, "transparent_clock", problem, remedy));
         }
         Ok(())
     }
@@ -223,37 +278,29 @@ impl PortConfig {
             (None, None) => return Ok(()),
         };
         let Some(rate) = self.rate else {
-            return Err(ConfigError {
-                place: self.place(switch, key),
-                problem: "marks without a rate, so that no depth is a time".into(),
-                remedy: format!("write rate, as \"100mbit\", or leave {key} out"),
-            });
+            let problem = "marks without a rate, so that no depth is a time".into();
+            let remedy = format!("write rate, as \"100mbit\", or leave {key} out");
+            return Err(self.error(switch, key, problem, remedy));
         };
         let (DepthUnit::Cells { octets }, Some(mark)) = (self.depth.unit, self.mark) else { return Ok(()) };
         if mark.cell_shift(rate, octets).is_some() {
             return Ok(());
         }
         let near = mark.cell_deltas(rate, octets).map(|ps| Span { ps }.to_string());
-        Err(ConfigError {
-            place: self.place(switch, "depth.cells"),
-            problem: format!("K = {} B is no cell of {octets} B times a power of two", mark.k_octets(rate)),
-            remedy: format!("write delta as {}", near.join(" or ")),
-        })
+        let problem = format!("K = {} B is no cell of {octets} B times a power of two", mark.k_octets(rate));
+        Err(self.error(switch, "depth.cells", problem, format!("write delta as {}", near.join(" or "))))
     }
 
     fn check_mark(&self, switch: &str, mark: &MarkConfig) -> Result<(), ConfigError> {
         let range =
-            |key: &str, value: u64, low: u64, high: u64| in_range(self.place(switch, key), value, low, high);
+            |key: &'static str, value: u64, low: u64, high: u64| self.range(switch, key, value, low, high);
         range("mark.counter_max (N)", mark.counter_max.into(), 1, MAX_COUNT.into())?;
         range("mark.thresholds (R)", mark.thresholds.into(), 1, mark.counter_max.into())?;
         range("mark.delta in ps", mark.delta_ps, 1, MAX_DELTA.ps)?;
         let carriers = mark.carriers;
         if !(carriers.ptp || carriers.ntp || carriers.ecn) {
-            return Err(ConfigError {
-                place: self.place(switch, "mark.carriers"),
-                problem: "are none".into(),
-                remedy: "name at least one of ptp, ntp, ecn, or leave mark out".into(),
-            });
+            let remedy = "name at least one of ptp, ntp, ecn, or leave mark out";
+            return Err(self.error(switch, "mark.carriers", "are none".into(), remedy.into()));
         }
         Ok(())
     }
@@ -263,13 +310,9 @@ impl PortConfig {
         let mut warnings = Vec::new();
         let (octets, frames, most) = (self.queue_limit(), self.frames_limit(), self.octets_of_frames());
         if self.queue_bytes.is_some() && octets > most {
-            warnings.push(ConfigError {
-                place: self.place(switch, "queue"),
-                problem: format!(
-                    "is {octets} B, but ends at {frames} frames: {most} B of full frames (MTU 1500)"
-                ),
-                remedy: format!("write at most {most} B"),
-            });
+            let problem =
+                format!("is {octets} B, but ends at {frames} frames: {most} B of full frames (MTU 1500)");
+            warnings.push(self.error(switch, "queue", problem, format!("write at most {most} B")));
         }
         let limit = octets.min(most);
         if let (Some(rate), Some(mark)) = (self.rate, self.mark) {
@@ -280,18 +323,20 @@ impl PortConfig {
                 } else {
                     format!("write a queue of at least {highest} B, or a smaller R or delta")
                 };
-                warnings.push(ConfigError {
-                    place: self.place(switch, "mark"),
-                    problem: format!("highest threshold R*K = {highest} B is beyond the queue's {limit} B"),
-                    remedy,
-                });
+                let problem = format!("highest threshold R*K = {highest} B is beyond the queue's {limit} B");
+                warnings.push(self.error(switch, "mark", problem, remedy));
             }
         }
         warnings
     }
 }
 
-fn in_range(place: String, value: u64, low: u64, high: u64) -> Result<(), ConfigError> {
+fn in_range(
+    value: u64,
+    low: u64,
+    high: u64,
+    error: impl FnOnce(String, String) -> ConfigError,
+) -> Result<(), ConfigError> {
     if (low..=high).contains(&value) {
         return Ok(());
     }
@@ -299,7 +344,7 @@ fn in_range(place: String, value: u64, low: u64, high: u64) -> Result<(), Config
         u64::MAX => format!("write {low} or more"),
         _ => format!("write {low} to {high}"),
     };
-    Err(ConfigError { place, problem: format!("is {value}"), remedy })
+    Err(error(format!("is {value}"), remedy))
 }
 
 #[cfg(test)]
@@ -369,6 +414,84 @@ mod tests {
         assert!(
             refusal(edge).starts_with("switch s1, port b, edge: converts marks, but the network's delta")
         );
+    }
+
+    #[test]
+    fn modes_that_make_no_sense_together_are_refused_with_their_port_and_key() {
+        let refused = |change: fn(&mut SwitchConfig)| two_ports(change).check().unwrap_err();
+        let ecn = EcnConfig { threshold_ps: 120_000_000, scope: EcnScope::Sync };
+        assert_eq!(two_ports(|c| c.ports[0].ecn = Some(ecn)).check(), Ok(()));
+        for (change, port, key, said) in [
+            (
+                (|c| c.ports[1].transparent_clock = true) as fn(&mut SwitchConfig),
+                1,
+                "transparent_clock",
+                "switch s1, port b, transparent_clock: stands beside mark: the delay would be corrected twice; leave one \
+                 of them out, as mark = false",
+            ),
+            (
+                |c| (c.ports[0].mark, c.ports[0].edge, c.ports[0].transparent_clock) = (None, true, true),
+                0,
+                "transparent_clock",
+                "stands beside edge",
+            ),
+            (
+                |c| {
+                    mark(c, 0).counter = Counter::ShiftBoth;
+                    c.ports[1].edge = true;
+                },
+                1,
+                "edge",
+                "count requests and responses apart; write forward-reverse = false, or leave edge out",
+            ),
+            (
+                |c| {
+                    mark(c, 0).carriers.ecn = true;
+                    c.ports[1].remark = Some(Ect::Zero);
+                },
+                1,
+                "remark",
+                "switch s1, ports a and b: use the ECN bits as a counter and as RFC 3168 does; leave out",
+            ),
+            (
+                |c| {
+                    mark(c, 1).carriers.ecn = true;
+                    c.ports[0].ecn = Some(EcnConfig { threshold_ps: 1, scope: EcnScope::All });
+                },
+                0,
+                "ecn.threshold",
+                "use the ECN bits as a counter",
+            ),
+            (
+                |c| {
+                    c.ports[1].mark.as_mut().unwrap().carriers =
+                        Carriers { ptp: false, ntp: false, ecn: false }
+                },
+                1,
+                "mark.carriers",
+                "are none; name at least one of ptp, ntp, ecn",
+            ),
+            (
+                |c| c.ports[1].depth.unit = DepthUnit::Cells { octets: 80 },
+                1,
+                "depth.cells",
+                "K = 750 B is no cell of 80 B times a power of two; write delta as 51200ns or 102400ns",
+            ),
+            (
+                |c| {
+                    (c.ports[0].mark, c.ports[0].rate) = (None, None);
+                    c.ports[0].ecn = Some(EcnConfig { threshold_ps: 1, scope: EcnScope::All });
+                },
+                0,
+                "ecn",
+                "marks without a rate",
+            ),
+        ] {
+            let error = refused(change);
+            assert_eq!((error.port, error.key), (Some(PortId(port)), key), "{error}");
+            assert!(error.to_string().contains(said), "{error}");
+        }
+        assert_eq!(two_ports(|c| c.fdb_capacity = 0).check().unwrap_err().port, None);
     }
 
     #[test]

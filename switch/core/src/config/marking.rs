@@ -1,6 +1,6 @@
 //! What a port writes into the messages of clocks, and how it measures the depth that decides it.
 
-use crate::{Rate, Span};
+use crate::{Rate, Span, wire::word::Word};
 
 /// Largest value of the marking counter, 2^30 - 1: all bits of the integer word (paper IV-C2, with N = 2^b - 1).
 pub const MAX_COUNT: u32 = (1 << 30) - 1;
@@ -69,6 +69,18 @@ pub enum Counter {
     IntegerBoth,
     /// Thermometers for requests and responses apart (FR): N = 14 each in the word, 1 each in two ECN bits.
     ShiftBoth,
+}
+
+impl Counter {
+    /// N of a marking word in this mode, for one direction.
+    pub const fn capacity(self) -> u32 {
+        match self {
+            Self::Integer => Word::Integer(0).capacity(),
+            Self::Shift => Word::Shift(0).capacity(),
+            Self::IntegerBoth => Word::IntegerBoth { forward: 0, reverse: 0 }.capacity(),
+            Self::ShiftBoth => Word::ShiftBoth { forward: 0, reverse: 0 }.capacity(),
+        }
+    }
 }
 
 /// Which fields of a message take counts, where it has them.
