@@ -124,7 +124,9 @@ fn describe(name: &str, asked: f64, clocks: &[&ClockOutcome], fit: &str, outcome
         one(|c| c.logged.map_or(f64::NAN, |log| log.offset_rms_ns)),
     );
     let late = outcomes.iter().flat_map(|outcome| &outcome.flows).map(|flow| flow.send_late.p99_ns).max();
-    let _ = write!(note, "; cross traffic sent late by p99 {:.0} us", late.unwrap_or(0) as f64 / 1000.0);
+    let stalls: u64 = outcomes.iter().flat_map(|outcome| &outcome.flows).map(|flow| flow.stalls).sum();
+    let late_us = late.unwrap_or(0) as f64 / 1000.0;
+    let _ = write!(note, "; cross traffic sent late by p99 {late_us:.0} us, stood still {stalls} times");
     if degraded > 0 {
         let _ = write!(note, "; DEGRADED in {degraded} rounds: something else used the worker's CPU");
     }

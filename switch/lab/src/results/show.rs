@@ -118,6 +118,7 @@ impl Outcome {
             "latency p50",
             "p99",
             "sent late p99",
+            "stood still",
         ]);
         for flow in &self.flows {
             table.row(vec![
@@ -129,6 +130,10 @@ impl Outcome {
                 time(flow.latency.p50_ns as f64),
                 time(flow.latency.p99_ns as f64),
                 time(flow.send_late.p99_ns as f64),
+                match flow.stalls {
+                    0 => "-".to_owned(),
+                    stalls => format!("{stalls} x, {}", time(flow.stalled_ns as f64)),
+                },
             ]);
         }
         table

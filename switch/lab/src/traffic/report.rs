@@ -70,6 +70,10 @@ pub struct FlowReport {
     pub latency: LatencySummary,
     /// How late the source sent, against its schedule.
     pub send_late: LatencySummary,
+    /// How often the source's machine stood still for more than 500 us, and the rest of its schedule moved.
+    pub stalls: u64,
+    /// By how much it moved altogether.
+    pub stalled_ns: u64,
 }
 
 impl FlowReport {
@@ -87,6 +91,8 @@ impl FlowReport {
             duplicate_frames: sink.duplicates,
             latency: sink.latency,
             send_late: source.late,
+            stalls: source.stalls,
+            stalled_ns: source.stalled_ns,
         }
     }
 }

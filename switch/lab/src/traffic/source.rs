@@ -1,4 +1,6 @@
-//! Sends a flow: each frame at its instant or, where the machine was late, as soon after as it can, in order.
+//! Sends a flow: each frame at its instant or, where the machine was late, as soon after as it can, in order. Where the
+//! machine stood still for longer (a hypervisor's doing), so did the flow: what follows is sent that much later. To catch
+//! up would make a burst that no schedule has in it, and one such burst decides the rms of a clock beside it.
 
 use super::{
     FlowSpec, LatencySummary, Schedule, SizeBounds, TrafficError,
@@ -21,6 +23,8 @@ use std::{
 
 /// Longest sleep before the stop flag is looked at again.
 const NAP_NS: u64 = 50_000_000;
+/// Lateness that is caught up with; beyond it the schedule moves: 500 us.
+const CATCH_UP_NS: u64 = 500_000;
 /// A lateness beyond this is recorded as this.
 const LATEST_NS: u64 = 60_000_000_000;
 
@@ -50,6 +54,10 @@ pub struct SourceReport {
     pub refused: u64,
     /// How late each packet was handed to the kernel.
     pub late: LatencySummary,
+    /// How often the machine stood still, so that the schedule moved.
+    pub stalls: u64,
+    /// By how much it moved altogether.
+    pub stalled_ns: u64,
 }
 
 impl Source {
@@ -87,14 +95,20 @@ impl Source {
         let mut packet = vec![0; self.bounds.payload(self.bounds.max)];
         let mut header = Header { flow: flow_number(&self.spec.name), sequence: 0, sent: 0 };
         let (mut frames, mut wire_octets, mut refused) = (0, 0, 0);
+        let (mut stalls, mut stalled_ns) = (0, 0);
         let start = now(ClockId::Monotonic);
         loop {
             let due = schedule.next_due();
-            let at = start + due.at_ns;
+            let at = start + stalled_ns + due.at_ns;
             if !sleep_until(at, stop) {
                 break;
             }
-            late.saturating_record(now(ClockId::Monotonic).saturating_sub(at));
+            let late_ns = now(ClockId::Monotonic).saturating_sub(at);
+            late.saturating_record(late_ns);
+            if late_ns > CATCH_UP_NS {
+                stalls += 1;
+                stalled_ns += late_ns;
+            }
             header.sent = now(ClockId::Realtime);
             header.write(&mut packet);
             if self.send(&packet[..self.bounds.payload(due.wire)])? {
@@ -114,6 +128,8 @@ impl Source {
             offered_bps: wire_octets as f64 * 8e9 / duration_ns.max(1) as f64,
             refused,
             late: LatencySummary::of(&late),
+            stalls,
+            stalled_ns,
         })
     }
 
