@@ -97,6 +97,9 @@ pub struct Departure {
     /// defaults it is what the thresholds were compared with; rounding up changes no comparison, for thresholds are whole
     /// picoseconds. 0 on a port without rate.
     pub depth_ps: u64,
+    /// The depth that the thresholds were compared with, by the port's [`crate::Depth`]: octets on the wire (rounded up)
+    /// or cells. By default the same as `depth_bytes`.
+    pub measured: u64,
     /// When its first bit is due on the emulated link, rounded up; on a port without rate, when the port took it.
     pub start: Nanos,
     /// When its last bit has arrived at the link's far end, rounded up: propagation included.

@@ -1,7 +1,7 @@
-//! The marker: how many thresholds a depth exceeds, and what that makes of a message's marking word (paper IV-A).
+//! The marker: what the thresholds that a depth exceeds make of a message's marking word (paper IV-A).
 
 use crate::{
-    EdgeOutcome, MarkConfig, MarkOutcome,
+    EdgeOutcome, MarkOutcome,
     wire::{
         event::{Correction, Event},
         word::Word,
@@ -10,16 +10,6 @@ use crate::{
 
 /// Largest delay that edge conversion believes, in picoseconds: 1 s.
 const EDGE_CAP_PS: u128 = 1_000_000_000_000;
-
-/// r: how many of the thresholds `i * delta_ps`, i in 1..=`thresholds`, lie strictly below the depth.
-#[inline]
-pub(crate) const fn exceeded(depth_ps: u64, config: &MarkConfig) -> u32 {
-    if depth_ps <= config.delta_ps {
-        return 0;
-    }
-    let below = (depth_ps - 1) / config.delta_ps;
-    if below > config.thresholds as u64 { config.thresholds } else { below as u32 }
-}
 
 /// Y = X + min(r, N - X) in the word's own mode; N is the smaller of the configured and the mode's. A count beyond N
 /// is not lowered. An unmarked word becomes an integer one when r > 0 and stays as it is when r = 0.
@@ -111,10 +101,6 @@ mod tests {
 
     const DELTA: u64 = 60_000_000;
 
-    fn config(thresholds: u32) -> MarkConfig {
-        MarkConfig::new(thresholds, DELTA)
-    }
-
     /// A message of this type with this word and correction.
     fn with(message_type: u8, word: u32, correction: i64) -> Vec<u8> {
         let mut m = message(message_type);
@@ -139,15 +125,6 @@ mod tests {
         let (word, correction) = (event.word(), event.correction());
         assert!(sum_is_right(&octets));
         (outcome, ns, word, correction)
-    }
-
-    #[test]
-    fn thresholds_are_exceeded_strictly() {
-        for (depth, r) in
-            [(0, 0), (1, 0), (DELTA, 0), (DELTA + 1, 1), (2 * DELTA, 1), (2 * DELTA + 1, 2), (u64::MAX, 4)]
-        {
-            assert_eq!(exceeded(depth, &config(4)), r, "{depth}");
-        }
     }
 
     /// The paper's equation, Y = X + min(r, N - X), for every r and X of a counter with few bits (as its Fig. 6 draws
@@ -259,14 +236,6 @@ mod tests {
     }
 
     proptest! {
-        #[test]
-        fn r_is_the_count_of_thresholds_below(depth: u32, delta in 1u64..1 << 24, thresholds in 1u32..200) {
-            let config = MarkConfig::new(thresholds, delta);
-            let depth = u64::from(depth);
-            let r = (1..=u64::from(thresholds)).filter(|i| depth > i * delta).count();
-            prop_assert_eq!(exceeded(depth, &config) as usize, r);
-        }
-
         #[test]
         fn every_carrier_gets_the_same_word_and_keeps_its_sum(word: u32, r in 0u32..40, message_type in 0u8..4) {
             let mut words = CARRIERS.map(|carrier| {

@@ -6,6 +6,7 @@ use crate::{
     Departure, Discard, DropCounts, DropReason, EdgeCounts, Egress, FrameId, MarkConfig, MarkCounts,
     MarkOutcome, MarkRecord, Nanos, Pool, PortConfig, PortId, PortStats, Span, class,
     config::wire_octets,
+    depth::{Gauge, Measured, Thresholds, Verdict},
     link::{Instant, Pace},
     mark,
     queue::Queue,
@@ -40,6 +41,9 @@ impl Arrival {
     }
 }
 
+/// A hold without an end.
+const HELD: Nanos = Nanos(u64::MAX);
+
 /// A port.
 #[derive(Debug)]
 pub(crate) struct Port {
@@ -48,12 +52,18 @@ pub(crate) struct Port {
     pace: Option<Pace>,
     /// When the next frame may start.
     free: Instant,
+    /// No frame starts before; [`HELD`]: until told otherwise. `None`: not held.
+    held: Option<Nanos>,
     queue: Queue,
+    /// What measures the depth; `None`: what is ahead, in exact octets.
+    gauge: Option<Box<Gauge>>,
+    thresholds: Thresholds,
     default_class: u8,
     sync_class: Option<u8>,
     mark: Option<MarkConfig>,
     /// delta of the marks that this port converts.
     edge: Option<Span>,
+    transparent: bool,
     delay: u64,
     /// Bit x is set where 01-80-C2-00-00-0x passes.
     passes: u16,
@@ -74,15 +84,20 @@ pub(crate) struct Port {
 impl Port {
     /// A port of a checked configuration, in a network whose marks mean `delta`.
     pub(crate) fn new(id: PortId, config: &PortConfig, delta: Option<Span>) -> Self {
+        let pace = config.rate.map(Pace::new);
         Self {
             id,
-            pace: config.rate.map(Pace::new),
+            pace,
             free: Instant::default(),
+            held: None,
             queue: Queue::new(config.queue_limit(), config.frames_limit()),
+            gauge: Gauge::new(config.depth, pace),
+            thresholds: Thresholds::new(config),
             default_class: class::of_priority(config.default_priority),
             sync_class: config.sync_class,
             mark: config.mark,
             edge: delta.filter(|_| config.edge),
+            transparent: config.transparent_clock,
             delay: config.delay.0,
             passes: config.pass_reserved.iter().fold(0, |set, octet| set | 1 << octet),
             trust: config.trust,
@@ -130,8 +145,16 @@ impl Port {
             Some(pace) => pace.backlog(arrival.arrived, self.free, queued),
             None => (out.unsent_bytes(self.id) + queued, 0),
         };
+        let measured = match &mut self.gauge {
+            None => Measured { value: depth_bytes, ps: depth_ps },
+            Some(gauge) => {
+                let measured = gauge.measure(arrival.arrived, class);
+                gauge.queue(class, arrival.len);
+                measured
+            }
+        };
         let mark = if arrival.info.kind.is_sync() {
-            self.mark_sync(arrival, depth_ps, pool)
+            self.mark_sync(arrival, self.thresholds.judge(measured), pool)
         } else {
             MarkRecord::default()
         };
@@ -153,26 +176,25 @@ impl Port {
             arrived: arrival.arrived,
             depth_bytes,
             depth_ps,
+            measured: measured.value,
             start: arrival.arrived,
             end: arrival.arrived,
             mark,
-            transparent: false,
+            transparent: self.transparent && arrival.info.kind == Kind::PtpEvent,
         });
         if self.pace.is_none() {
             self.run(arrival.arrived, out);
         }
     }
 
-    fn mark_sync<P: Pool>(&mut self, arrival: &Arrival, depth_ps: u64, pool: &mut P) -> MarkRecord {
+    fn mark_sync<P: Pool>(&mut self, arrival: &Arrival, depth: Verdict, pool: &mut P) -> MarkRecord {
         let [before, word] = arrival.word;
         let mut record =
             MarkRecord { outcome: MarkOutcome::Off, before, after: word, ..MarkRecord::default() };
         if self.mark.is_none() && self.edge.is_none() {
             return record;
         }
-        if let Some(config) = &self.mark {
-            record.r = mark::exceeded(depth_ps, config);
-        }
+        record.r = depth.r;
         if arrival.info.kind != Kind::PtpEvent {
             record.outcome = MarkOutcome::NoField;
             return record;
@@ -200,12 +222,18 @@ impl Port {
     /// Lets every frame go whose first bit is due before `to`; without a rate, every frame that finds room.
     #[inline]
     pub(crate) fn run<E: Egress>(&mut self, to: Nanos, out: &mut E) {
+        if self.held.is_some() && !self.serves(to) {
+            return;
+        }
         match self.pace {
             Some(pace) => {
                 while self.free.is_before(to)
                     && let Some(departure) = self.queue.pop()
                 {
                     let end = pace.after(self.free, wire_octets(departure.len));
+                    if let Some(gauge) = &mut self.gauge {
+                        gauge.serve(departure.class, departure.len, self.free, end);
+                    }
                     self.depart(departure, self.free.ceil(), end.ceil(), out);
                     self.free = end;
                 }
@@ -223,6 +251,20 @@ impl Port {
         }
     }
 
+    /// Whether a link that is held, or was until lately, serves before `to`: from the end of the hold on.
+    #[cold]
+    fn serves(&mut self, to: Nanos) -> bool {
+        match self.held {
+            Some(until) if until >= to => false,
+            Some(until) => {
+                self.free = self.free.max(Instant::at(until));
+                self.held = None;
+                true
+            }
+            None => true,
+        }
+    }
+
     #[inline]
     fn depart<E: Egress>(&mut self, departure: Departure, start: Nanos, end: Nanos, out: &mut E) {
         self.tx.count(departure.len);
@@ -232,13 +274,32 @@ impl Port {
     /// The least `to` with which [`Port::run`] would let a frame go; `None` where no time alone does.
     #[inline]
     pub(crate) fn next_decision(&self) -> Option<Nanos> {
-        let waits_for_time = self.pace.is_some() && !self.queue.is_empty();
-        waits_for_time.then(|| self.free.just_after())
+        if self.queue.is_empty() {
+            return None;
+        }
+        match (self.pace, self.held) {
+            (_, Some(HELD)) | (None, None) => None,
+            (Some(_), None) => Some(self.free.just_after()),
+            (_, Some(until)) => Some(self.free.max(Instant::at(until)).just_after()),
+        }
     }
 
-    /// The link stood still until `now`. Returns for how long frames waited on it.
+    /// Stops the service of the link: what is decided goes on, no further frame starts.
+    pub(crate) fn hold(&mut self) {
+        self.held = Some(HELD);
+    }
+
+    /// Lets a link that is held serve from `at` on.
+    pub(crate) fn resume(&mut self, at: Nanos) {
+        if self.held.is_some() {
+            // The last instant is no end of a hold.
+            self.held = Some(at.min(HELD - 1));
+        }
+    }
+
+    /// The link stood still until `now`. Returns for how long frames waited on it. One that is held waits for nobody.
     pub(crate) fn reanchor(&mut self, now: Nanos) -> u64 {
-        if self.pace.is_none() || !self.free.is_before(now) {
+        if self.pace.is_none() || self.held.is_some() || !self.free.is_before(now) {
             return 0;
         }
         let stalled = if self.queue.is_empty() { 0 } else { now.since(self.free.ceil()) };
@@ -248,6 +309,7 @@ impl Port {
 
     /// Takes all frames out of the queue, as losses of a port that went down.
     pub(crate) fn purge<P: Pool, E: Egress>(&mut self, pool: &mut P, out: &mut E) {
+        self.gauge.iter_mut().for_each(|gauge| gauge.clear());
         while let Some(d) = self.queue.pop() {
             pool.free(d.frame);
             self.drops.count(DropReason::PortDown);
@@ -265,6 +327,7 @@ impl Port {
 
     /// Frees all frames in the queue.
     pub(crate) fn clear<P: Pool>(&mut self, pool: &mut P) {
+        self.gauge.iter_mut().for_each(|gauge| gauge.clear());
         while let Some(departure) = self.queue.pop() {
             pool.free(departure.frame);
         }
@@ -279,6 +342,7 @@ impl Port {
         PortStats {
             name: name.into(),
             up: self.up,
+            held: self.held == Some(HELD),
             rx: self.rx,
             tx: self.tx,
             drops: self.drops,

@@ -180,6 +180,7 @@ mod tests {
             arrived: Nanos(0),
             depth_bytes: 0,
             depth_ps: 0,
+            measured: 0,
             start: Nanos(0),
             end: Nanos(0),
             mark: MarkRecord::default(),

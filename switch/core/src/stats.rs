@@ -36,6 +36,8 @@ pub struct PortStats {
     pub name: String,
     /// Whether it takes part.
     pub up: bool,
+    /// Whether the service of its link is held: no frame starts.
+    pub held: bool,
     /// Frames that came in, dropped ones included.
     pub rx: Traffic,
     /// Frames whose departure was decided.

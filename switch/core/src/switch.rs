@@ -296,6 +296,26 @@ impl Switch {
         self.ports.iter_mut().map(|port| port.reanchor(now)).sum()
     }
 
+    /// Holds the service of a port's link, to build a queue of exactly known depth: what is decided goes on, no further
+    /// frame starts. While held, the depth that a frame finds is what is queued, and the unsent rest of a frame decided
+    /// before. Ports without a rate hold too.
+    ///
+    /// # Panics
+    /// If the switch has no such port.
+    pub fn hold(&mut self, port: PortId) {
+        self.ports[port.index()].hold();
+    }
+
+    /// Ends a hold: the link serves from `at` on, or from the last arrival where that is later. Frames that arrive before
+    /// find it held. Nothing happens where none was held.
+    ///
+    /// # Panics
+    /// If the switch has no such port.
+    pub fn resume(&mut self, port: PortId, at: Nanos) {
+        // No frame may start before it is there.
+        self.ports[port.index()].resume(at.max(self.last_arrival));
+    }
+
     /// Takes a port out of the switch or back in. Out: what it has queued is lost ([`DropReason::PortDown`]), what was
     /// learnt behind it forgotten, and no frame goes to it.
     ///

@@ -39,9 +39,9 @@ impl MarkConfig {
     /// n, where K at `rate` is `cell * 2^n` octets: cells are then compared by a shift. K counts to the nearest octet,
     /// for a delta of whole picoseconds seldom gives a whole one.
     pub fn cell_shift(&self, rate: Rate, cell: u32) -> Option<u32> {
-        let k = (u128::from(self.delta_ps) * u128::from(rate.0) + PS_OCTETS / 2) / PS_OCTETS;
+        let k = nearest_octets(self.delta_ps, rate);
         let cells = k / u128::from(cell);
-        (k % u128::from(cell) == 0 && cells.is_power_of_two()).then(|| cells.trailing_zeros())
+        (k.is_multiple_of(u128::from(cell)) && cells.is_power_of_two()).then(|| cells.trailing_zeros())
     }
 
     /// The nearest deltas in picoseconds, below and above, whose K is `cell * 2^n` octets at `rate`.
@@ -55,6 +55,11 @@ impl MarkConfig {
     pub const fn k_octets(&self, rate: Rate) -> u128 {
         rate.octets_in(Span { ps: self.delta_ps })
     }
+}
+
+/// The octets that leave in `ps` at `rate`, to the nearest.
+fn nearest_octets(ps: u64, rate: Rate) -> u128 {
+    (u128::from(ps) * u128::from(rate.0) + PS_OCTETS / 2) / PS_OCTETS
 }
 
 /// How a count is written (paper IV-A, IV-B).
@@ -96,13 +101,24 @@ pub struct Carriers {
 }
 
 /// Classical ECN (RFC 3168): ECT(0) and ECT(1) become CE where depth > threshold; Not-ECT is never touched, CE never
-/// cleared.
+/// cleared. Depth is the port's [`Depth`]; in cells, CE is set where depth >= threshold, rounded down to whole cells, at
+/// least one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct EcnConfig {
     /// The threshold as time on the link in picoseconds, 1..=10^12.
     pub threshold_ps: u64,
     /// Whose packets.
     pub scope: EcnScope,
+}
+
+impl EcnConfig {
+    /// The threshold in cells of `cell` octets at `rate`: whole ones, at least one, for an empty port is over none. It is
+    /// compared as cells are: reached, not exceeded.
+    pub(crate) fn cells(&self, rate: Rate, cell: u32) -> u64 {
+        let cells = nearest_octets(self.threshold_ps, rate) / u128::from(cell);
+        // At most 1.25 * 10^12 octets: it fits.
+        (cells as u64).max(1)
+    }
 }
 
 /// Whose packets classical ECN marks.
@@ -124,7 +140,8 @@ pub enum Ect {
     One,
 }
 
-/// What the thresholds are compared with, the arriving frame itself never counted.
+/// What the thresholds are compared with, the arriving frame itself never counted. Measured at enqueue: a frame that
+/// ends at that very instant is gone, one that could start at it is queued.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Hash)]
 pub struct Depth {
     /// Of which frames.
@@ -157,8 +174,8 @@ pub enum DepthUnit {
         /// Whether the frame in service counts, whole.
         in_service: bool,
     },
-    /// Cells of the packet buffer, as hardware counts them: ceil(len/octets) a frame, the one in service included until
-    /// its end; r = cells >> n with K = octets * 2^n (paper IV-D), which is >= where all else is >.
+    /// Cells of the packet buffer, as hardware counts them: ceil(len/octets) a frame of len octets without FCS, the one
+    /// in service included until its end; r = cells >> n with K = octets * 2^n (paper IV-D), which is >= where all else is >.
     Cells {
         /// Octets of a cell, 1..=16384; 80 in the paper's switch.
         octets: u32,

@@ -9,7 +9,9 @@ mod model;
 use common::{Bench, Carrier, sum_is_right};
 use model::{Left, Lost, Priority, Sent, Sync};
 use plimsoll_classify::{Flags, Kind};
-use plimsoll_core::{Departure, MarkConfig, Nanos, PortConfig, Rate, SwitchConfig};
+use plimsoll_core::{
+    Departure, Depth, DepthScope, DepthUnit, MarkConfig, Nanos, PortConfig, Rate, SwitchConfig,
+};
 use proptest::prelude::*;
 use std::collections::HashMap;
 
@@ -93,6 +95,37 @@ fn choice(ports: usize) -> impl Strategy<Value = Choice> {
     )
 }
 
+/// Cells stand with 0 octets until delta is known.
+fn depth() -> impl Strategy<Value = Depth> {
+    let scope = prop::sample::select(vec![DepthScope::Ahead, DepthScope::Queue, DepthScope::Port]);
+    let unit = prop_oneof![
+        2 => Just(DepthUnit::Exact),
+        1 => Just(DepthUnit::Frames { in_service: true }),
+        1 => Just(DepthUnit::Frames { in_service: false }),
+        2 => Just(DepthUnit::Cells { octets: 0 }),
+    ];
+    prop_oneof![1 => Just(Depth::default()), 3 => (scope, unit).prop_map(|(scope, unit)| Depth { scope, unit })]
+}
+
+/// Cells of K/2^n octets, n as small as the configuration takes, or of 80 where there is no K; exact where K has none.
+fn fit_cells(port: &mut PortConfig) {
+    if port.depth.unit != (DepthUnit::Cells { octets: 0 }) {
+        return;
+    }
+    let (Some(rate), Some(mark)) = (port.rate, port.mark) else {
+        port.depth.unit = DepthUnit::Cells { octets: 80 };
+        return;
+    };
+    let k = model::k(mark.delta_ps, rate);
+    let fits = (0..40)
+        .map(|n| (k % (1 << n) == 0, k >> n))
+        .find(|(whole, cell)| *whole && (1..=2000).contains(cell));
+    port.depth.unit = match fits {
+        Some((_, octets)) => DepthUnit::Cells { octets: octets as u32 },
+        None => DepthUnit::Exact,
+    };
+}
+
 fn port() -> impl Strategy<Value = PortConfig> {
     let rate = prop_oneof![
         1 => Just(None),
@@ -104,18 +137,18 @@ fn port() -> impl Strategy<Value = PortConfig> {
     ];
     let queue = prop_oneof![2 => Just(None), 1 => (84u64..20_000).prop_map(Some)];
     let frames = prop_oneof![2 => Just(None), 1 => (1u32..12).prop_map(Some)];
-    let marking = (any::<bool>(), 1u32..40, prop_oneof![Just(u32::MAX >> 2), 0u32..40]);
+    let marking = (any::<bool>(), 1u32..40, prop_oneof![Just(u32::MAX >> 2), 0u32..40], depth());
     let class = prop::option::of(0u8..8);
     let pass = prop::collection::vec(prop::sample::select(vec![0u8, 0x0E]), 0..3);
-    (rate, queue, frames, marking, class, 0u8..8, any::<[bool; 2]>(), pass, 0u64..5000).prop_map(
+    (rate, queue, frames, marking, class, 0u8..8, any::<[bool; 3]>(), pass, 0u64..5000).prop_map(
         |(
             rate,
             queue_bytes,
             queue_frames,
-            (marks, r, n),
+            (marks, r, n, depth),
             sync_class,
             default_priority,
-            [edge, trust],
+            [edge, trust, transparent],
             pass,
             delay,
         )| {
@@ -129,7 +162,9 @@ fn port() -> impl Strategy<Value = PortConfig> {
                 default_priority,
                 sync_class,
                 mark,
-                edge,
+                depth,
+                transparent_clock: transparent && mark.is_none(),
+                edge: edge && !(transparent && mark.is_none()),
                 trust,
                 pass_reserved: pass,
                 ..PortConfig::new("")
@@ -152,6 +187,7 @@ fn switch() -> impl Strategy<Value = SwitchConfig> {
             if let Some(mark) = &mut port.mark {
                 mark.delta_ps = delta_ps;
             }
+            fit_cells(port);
         }
         let marks = ports.iter().any(|port| port.mark.is_some());
         ports.iter_mut().for_each(|port| port.edge &= marks);
@@ -217,6 +253,8 @@ fn seen(frame: usize, d: &Departure, octets: &[u8]) -> Left {
         end: d.end.0,
         depth_bytes: d.depth_bytes.into(),
         depth_ps: d.depth_ps.into(),
+        measured: d.measured.into(),
+        transparent: d.transparent,
         r: d.mark.r,
         outcome: d.mark.outcome,
         edge: d.mark.edge,
@@ -339,9 +377,12 @@ proptest! {
     fn late_arrivals_of_one_class_are_as_if_in_time(
         gaps in prop::collection::vec((0u64..60_000, 46usize..1500, 0u64..200_000), 1..200),
         rate in prop::sample::select(vec![100_000_000u64, 1_000_000_000, 123_456_789]),
+        depth in depth(),
     ) {
         let mark = Some(MarkConfig { counter_max: 1 << 20, ..MarkConfig::new(64, 12_000_000) });
-        let port = |name: &str| PortConfig { rate: Some(Rate(rate)), mark, queue_bytes: Some(1 << 30), queue_frames: Some(1 << 16), ..PortConfig::new(name) };
+        let mut one = PortConfig { rate: Some(Rate(rate)), mark, depth, ..PortConfig::new("") };
+        fit_cells(&mut one);
+        let port = |name: &str| PortConfig { name: name.into(), queue_bytes: Some(1 << 30), queue_frames: Some(1 << 16), ..one.clone() };
         let config = SwitchConfig { ports: vec![port("a"), port("b")], ..SwitchConfig::default() };
         let mut runs = [false, true].map(|ahead| {
             let mut bench = Bench::new(config.clone(), 1 << 20);

@@ -1,7 +1,9 @@
 //! An obviously right, slow switch. It knows frames by what made them, not by their octets; keeps lists, not tables;
 //! and does all arithmetic in 1/rate ns, in which every arrival and every cost at `rate` bit/s is a whole number.
 
-use plimsoll_core::{DropReason, EdgeOutcome, MarkOutcome, PortConfig, SwitchConfig};
+use plimsoll_core::{
+    DepthScope, DepthUnit, DropReason, EdgeOutcome, MarkOutcome, PortConfig, Rate, SwitchConfig,
+};
 
 /// Where a frame carries its priority.
 #[derive(Clone, Copy, Debug)]
@@ -43,6 +45,8 @@ pub(crate) struct Left {
     pub(crate) end: u64,
     pub(crate) depth_bytes: u128,
     pub(crate) depth_ps: u128,
+    pub(crate) measured: u128,
+    pub(crate) transparent: bool,
     pub(crate) r: u32,
     pub(crate) outcome: MarkOutcome,
     pub(crate) edge: EdgeOutcome,
@@ -66,8 +70,22 @@ struct Waiting {
     frame: usize,
     arrived: u64,
     class: u8,
+    len: u128,
     wire: u128,
 }
+
+/// What a frame finds at its port.
+#[derive(Clone, Copy, Debug)]
+struct Found {
+    /// What is ahead, in 1/rate ns.
+    ahead: u128,
+    /// What the port's measure says: 1/rate ns, or cells.
+    measured: u128,
+    rate: u128,
+}
+
+/// An octet on the wire in 1/rate ns.
+const OCTET: u128 = 8_000_000_000;
 
 /// What becomes of all frames.
 pub(crate) fn run(config: &SwitchConfig, frames: &[Sent]) -> (Vec<Left>, Vec<Lost>) {
@@ -130,8 +148,8 @@ fn forward(
         }
         for port in targets {
             let class = class(frame, &config.ports[port]);
-            let wire = frame.len.max(60) as u128 + 24;
-            egress[port].push(Waiting { frame: number, arrived: now, class, wire });
+            let len = frame.len as u128;
+            egress[port].push(Waiting { frame: number, arrived: now, class, len, wire: len.max(60) + 24 });
         }
     }
     egress
@@ -169,7 +187,8 @@ fn serve(
                 lost.push(Lost { frame: arrival.frame, egress: Some(port), reason: DropReason::QueueBytes });
                 continue;
             }
-            let mut gone = treat(config, port, &frames[arrival.frame], trusted(arrival.frame), 0, 1);
+            let found = Found { ahead: 0, measured: 0, rate: 1 };
+            let mut gone = treat(config, port, &frames[arrival.frame], trusted(arrival.frame), found);
             gone.frame = arrival.frame;
             gone.class = arrival.class;
             (gone.arrived, gone.start) = (arrival.arrived, arrival.arrived);
@@ -178,10 +197,11 @@ fn serve(
         }
         return;
     };
-    let cost = |wire: u128| wire * 8_000_000_000;
+    let cost = |wire: u128| wire * OCTET;
     let at = |ns: u64| u128::from(ns) * rate;
     let mut waiting: Vec<(Waiting, Left)> = Vec::new();
     let mut link_free = 0;
+    let mut last: Option<Waiting> = None;
     // One last arrival that never comes lets all others go.
     let ends = arrivals.iter().map(Some).chain([None]);
     for arrival in ends {
@@ -201,6 +221,7 @@ fn serve(
             gone.start = decision.div_ceil(rate) as u64;
             gone.end = link_free.div_ceil(rate) as u64 + settings.delay.0;
             left.push(gone);
+            last = Some(frame);
         }
         let Some(arrival) = arrival else { break };
         let lose = |reason| Lost { frame: arrival.frame, egress: Some(port), reason };
@@ -218,8 +239,11 @@ fn serve(
         let rest = link_free.saturating_sub(now);
         let ahead: u128 =
             waiting.iter().filter(|(w, _)| w.class >= arrival.class).map(|(w, _)| cost(w.wire)).sum();
-        let mut gone =
-            treat(config, port, &frames[arrival.frame], trusted(arrival.frame), rest + ahead, rate);
+        let serving = last.filter(|_| rest > 0);
+        let queue: Vec<Waiting> = waiting.iter().map(|(w, _)| *w).collect();
+        let measured = measure(settings, arrival, &queue, serving, rest);
+        let found = Found { ahead: rest + ahead, measured, rate };
+        let mut gone = treat(config, port, &frames[arrival.frame], trusted(arrival.frame), found);
         gone.frame = arrival.frame;
         gone.class = arrival.class;
         gone.arrived = arrival.arrived;
@@ -227,8 +251,40 @@ fn serve(
     }
 }
 
-/// What happens to a frame's message at a port where `depth` (in 1/rate ns) is ahead of it.
-fn treat(config: &SwitchConfig, port: usize, frame: &Sent, trusted: bool, depth: u128, rate: u128) -> Left {
+/// The depth by the port's own measure, in 1/rate ns or cells: of the frames in its queue and, with `rest` still to be
+/// sent, in service.
+fn measure(
+    port: &PortConfig,
+    arrival: &Waiting,
+    queue: &[Waiting],
+    serving: Option<Waiting>,
+    rest: u128,
+) -> u128 {
+    let own = |w: &Waiting| w.class == arrival.class;
+    let (queue, serving): (Vec<&Waiting>, _) = match port.depth.scope {
+        DepthScope::Ahead => (queue.iter().filter(|w| w.class >= arrival.class).collect(), serving),
+        DepthScope::Queue => (queue.iter().filter(|w| own(w)).collect(), serving.filter(own)),
+        DepthScope::Port => (queue.iter().collect(), serving),
+    };
+    let octets: u128 = queue.iter().map(|w| w.wire).sum();
+    match port.depth.unit {
+        DepthUnit::Exact => octets * OCTET + serving.map_or(0, |_| rest),
+        DepthUnit::Frames { in_service: true } => (octets + serving.map_or(0, |w| w.wire)) * OCTET,
+        DepthUnit::Frames { in_service: false } => octets * OCTET,
+        DepthUnit::Cells { octets } => {
+            queue.iter().copied().chain(serving.as_ref()).map(|w| w.len.div_ceil(octets.into())).sum()
+        }
+    }
+}
+
+/// K in octets, to the nearest.
+pub(crate) fn k(delta_ps: u64, rate: Rate) -> u128 {
+    (u128::from(delta_ps) * u128::from(rate.0) * 2 / 8_000_000_000_000).div_ceil(2)
+}
+
+/// What happens to a frame's message at a port where it finds this.
+fn treat(config: &SwitchConfig, port: usize, frame: &Sent, trusted: bool, found: Found) -> Left {
+    let Found { ahead, measured, rate } = found;
     let settings = &config.ports[port];
     let mut gone = Left {
         frame: 0,
@@ -237,8 +293,13 @@ fn treat(config: &SwitchConfig, port: usize, frame: &Sent, trusted: bool, depth:
         arrived: 0,
         start: 0,
         end: 0,
-        depth_bytes: depth.div_ceil(8_000_000_000),
-        depth_ps: (depth * 1000).div_ceil(rate),
+        depth_bytes: ahead.div_ceil(OCTET),
+        depth_ps: (ahead * 1000).div_ceil(rate),
+        measured: match settings.depth.unit {
+            DepthUnit::Cells { .. } => measured,
+            _ => measured.div_ceil(OCTET),
+        },
+        transparent: settings.transparent_clock && frame.sync.is_some(),
         r: 0,
         outcome: MarkOutcome::NotSync,
         edge: EdgeOutcome::Off,
@@ -261,7 +322,13 @@ fn treat(config: &SwitchConfig, port: usize, frame: &Sent, trusted: bool, depth:
     gone.outcome = MarkOutcome::Off;
     (gone.before, gone.after, gone.correction) = (sync.word, word, sync.correction);
     if let Some(mark) = settings.mark {
-        let exceeds = |i: u32| depth * 1000 > u128::from(i) * u128::from(mark.delta_ps) * rate;
+        let exceeds = |i: u32| match settings.depth.unit {
+            // Whole cells against i * K, K to the nearest octet.
+            DepthUnit::Cells { octets } => {
+                measured * u128::from(octets) >= u128::from(i) * k(mark.delta_ps, Rate(rate as u64))
+            }
+            _ => measured * 1000 > u128::from(i) * u128::from(mark.delta_ps) * rate,
+        };
         gone.r = (1..=mark.thresholds).filter(|&i| exceeds(i)).count() as u32;
         gone.outcome = match &mut counter {
             None => MarkOutcome::InvalidWord,

@@ -196,6 +196,7 @@ mod tests {
                 class: 0,
                 depth_bytes,
                 depth_ps: 0,
+                measured: 0,
                 mark,
                 start: Nanos(released),
                 end: Nanos(released),

@@ -48,6 +48,8 @@ pub struct Sent {
     pub depth_bytes: u64,
     /// The same in picoseconds of this link.
     pub depth_ps: u64,
+    /// What the thresholds were compared with, by the port's measure: wire octets or cells.
+    pub measured: u64,
     /// The marker's decision.
     pub mark: MarkRecord,
     /// First bit due.
@@ -94,6 +96,7 @@ impl Record {
                 class: d.class,
                 depth_bytes: d.depth_bytes,
                 depth_ps: d.depth_ps,
+                measured: d.measured,
                 mark: d.mark,
                 start: d.start,
                 end: d.end,

@@ -141,6 +141,7 @@ mod tests {
             arrived: Nanos(0),
             depth_bytes: 0,
             depth_ps: 0,
+            measured: 0,
             start: Nanos(start),
             end: Nanos(end),
             mark: MarkRecord::default(),
