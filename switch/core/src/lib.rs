@@ -9,7 +9,7 @@
 //! | `port.rs` | a port's egress: depth, mark, queue, link |
 //! | `depth.rs` | what the thresholds are compared with |
 //! | `queue.rs`, `link.rs`, `class.rs` | eight queues, the link's exact clock, which queue |
-//! | `mark.rs`, `lateness.rs` | marks, edge conversion; the machine's own lateness |
+//! | `mark/`, `lateness.rs` | counters, ECN, trust, edge conversion; the machine's own lateness |
 //! | `fdb.rs`, `storm.rs` | forwarding database, storm control |
 //! | `wire/` | views of what is on the wire |
 //! | `config/`, `units.rs`, `time.rs`, `frame.rs` | what comes in: configuration, quantities, time, frames |

@@ -123,6 +123,8 @@ reasons! {
         Marked = "marked",
         /// Marked: the counter reached N, less than r was added.
         Saturated = "saturated",
+        /// The port marks, but not this carrier.
+        Carrier = "skip_carrier",
         /// PTP version is not 2.
         Version = "skip_version",
         /// messageLength is below 44 (54 for peer delay) or beyond the frame or the UDP datagram.
@@ -131,12 +133,26 @@ reasons! {
         InvalidWord = "skip_invalid_word",
         /// The message carries an AUTHENTICATION TLV, which a mark would break.
         Authenticated = "skip_authenticated",
+        /// NTP version is not 4: it has no extension fields.
+        NtpVersion = "skip_ntp_version",
+        /// NTP mode 6 or 7, control messages that carry no time.
+        NtpMode = "skip_ntp_mode",
         /// The message carries no marking field (NTP without our extension field).
         NoField = "skip_no_field",
+        /// Something follows the marking field of an NTP message (a MAC, NTS) and may cover it.
+        FieldNotLast = "skip_field_not_last",
         /// UDP over IPv6 with a zero checksum (RFC 8200 section 8.1 forbids it): never repaired.
         ZeroChecksum = "skip_zero_checksum",
         /// A fragment: its transport header is not trusted.
         Fragment = "skip_fragment",
+    }
+}
+
+impl MarkOutcome {
+    /// Whether the message was marked, by 0 or more.
+    #[inline]
+    pub const fn is_counted(self) -> bool {
+        matches!(self, Self::Zero | Self::Marked | Self::Saturated)
     }
 }
 
@@ -170,7 +186,7 @@ reasons! {
     EcnOutcome,
     /// Frames by what the marker did with their ECN bits, [`EcnOutcome`].
     EcnCounts {
-        /// Out of scope: the port marks no ECN, or not this frame's.
+        /// Out of scope: the port marks no ECN, or not this frame's (modified ECN: nor PTP version 1 and NTP modes 6, 7).
         #[default]
         Off = "off",
         /// Below the threshold (r = 0 for modified ECN): as they were.
@@ -201,6 +217,8 @@ mod tests {
         assert_eq!(names.len(), DropReason::COUNT);
         let names: HashSet<_> = MarkOutcome::ALL.iter().map(|r| r.name()).collect();
         assert_eq!(names.len(), MarkOutcome::COUNT);
+        let names: HashSet<_> = EcnOutcome::ALL.iter().map(|r| r.name()).collect();
+        assert_eq!(names.len(), EcnOutcome::COUNT);
         let mut counts = DropCounts::default();
         counts.count(DropReason::Storm);
         counts.count(DropReason::PortDown);

@@ -3,16 +3,15 @@
 use plimsoll_classify::{Class, Kind};
 
 use crate::{
-    Departure, Discard, DropCounts, DropReason, EdgeCounts, Egress, FrameId, MarkConfig, MarkCounts,
-    MarkOutcome, MarkRecord, Nanos, Pool, PortConfig, PortId, PortStats, Span, class,
+    Departure, Discard, DropCounts, DropReason, EcnCounts, EdgeCounts, Egress, FrameId, MarkCounts,
+    MarkRecord, Nanos, Pool, PortConfig, PortId, PortStats, Span, class,
     config::wire_octets,
     depth::{Gauge, Measured, Thresholds, Verdict},
     link::{Instant, Pace},
-    mark,
+    mark::{Brought, Ingress, Marker},
     queue::Queue,
     stats::{Histogram, Marks, Traffic},
     storm::Bucket,
-    wire::event::Event,
 };
 
 /// A frame on its way from its ingress port to its egress ports.
@@ -24,8 +23,8 @@ pub(crate) struct Arrival {
     pub(crate) info: Class,
     pub(crate) stamp: Nanos,
     pub(crate) arrived: Nanos,
-    /// The marking word as it came in, and after ingress trust; 0 where the frame has none.
-    pub(crate) word: [u32; 2],
+    /// Its marking word and ECN bits, where it is a time message.
+    pub(crate) brought: Brought,
 }
 
 impl Arrival {
@@ -60,14 +59,12 @@ pub(crate) struct Port {
     thresholds: Thresholds,
     default_class: u8,
     sync_class: Option<u8>,
-    mark: Option<MarkConfig>,
-    /// delta of the marks that this port converts.
-    edge: Option<Span>,
+    marker: Marker,
     transparent: bool,
     delay: u64,
     /// Bit x is set where 01-80-C2-00-00-0x passes.
     passes: u16,
-    pub(crate) trust: bool,
+    pub(crate) ingress: Ingress,
     pub(crate) up: bool,
     pub(crate) storm: Option<Bucket>,
     pub(crate) rx: Traffic,
@@ -75,15 +72,18 @@ pub(crate) struct Port {
     pub(crate) drops: DropCounts,
     pub(crate) counts_cleared: u64,
     pub(crate) counts_untouched: u64,
+    pub(crate) remarked: u64,
     marked: MarkCounts,
+    ecn: EcnCounts,
     converted: EdgeCounts,
     marks: Marks,
     depth: Histogram,
 }
 
 impl Port {
-    /// A port of a checked configuration, in a network whose marks mean `delta`.
-    pub(crate) fn new(id: PortId, config: &PortConfig, delta: Option<Span>) -> Self {
+    /// A port of a checked configuration, in a network whose marks mean `delta`, and in a switch where ECN bits are a
+    /// counter if `counts_ecn`.
+    pub(crate) fn new(id: PortId, config: &PortConfig, delta: Option<Span>, counts_ecn: bool) -> Self {
         let pace = config.rate.map(Pace::new);
         Self {
             id,
@@ -95,12 +95,11 @@ impl Port {
             thresholds: Thresholds::new(config),
             default_class: class::of_priority(config.default_priority),
             sync_class: config.sync_class,
-            mark: config.mark,
-            edge: delta.filter(|_| config.edge),
+            marker: Marker::new(config, delta),
             transparent: config.transparent_clock,
             delay: config.delay.0,
             passes: config.pass_reserved.iter().fold(0, |set, octet| set | 1 << octet),
-            trust: config.trust,
+            ingress: Ingress::new(config, counts_ecn),
             up: true,
             storm: config.storm.map(Bucket::new),
             rx: Traffic::default(),
@@ -108,7 +107,9 @@ impl Port {
             drops: DropCounts::default(),
             counts_cleared: 0,
             counts_untouched: 0,
+            remarked: 0,
             marked: MarkCounts::default(),
+            ecn: EcnCounts::default(),
             converted: EdgeCounts::default(),
             marks: Marks::new(config.mark.map_or(0, |mark| mark.thresholds)),
             depth: Histogram::new(),
@@ -153,12 +154,13 @@ impl Port {
                 measured
             }
         };
-        let mark = if arrival.info.kind.is_sync() {
-            self.mark_sync(arrival, self.thresholds.judge(measured), pool)
+        let mark = if self.marker.concerns(arrival.info.kind) {
+            self.mark(arrival, self.thresholds.judge(measured), pool)
         } else {
             MarkRecord::default()
         };
         self.marked.count(mark.outcome);
+        self.ecn.count(mark.ecn);
         self.converted.count(mark.edge);
         self.depth.record(depth_bytes);
         if self.queue.is_empty() {
@@ -187,35 +189,12 @@ impl Port {
         }
     }
 
-    fn mark_sync<P: Pool>(&mut self, arrival: &Arrival, depth: Verdict, pool: &mut P) -> MarkRecord {
-        let [before, word] = arrival.word;
-        let mut record =
-            MarkRecord { outcome: MarkOutcome::Off, before, after: word, ..MarkRecord::default() };
-        if self.mark.is_none() && self.edge.is_none() {
-            return record;
+    fn mark<P: Pool>(&mut self, arrival: &Arrival, depth: Verdict, pool: &mut P) -> MarkRecord {
+        let frame = pool.bytes_mut(arrival.frame);
+        let record = self.marker.treat(frame, &arrival.info, &arrival.brought, depth);
+        if self.marker.counted(&record) {
+            self.marks.count(record.r);
         }
-        record.r = depth.r;
-        if arrival.info.kind != Kind::PtpEvent {
-            record.outcome = MarkOutcome::NoField;
-            return record;
-        }
-        let mut event = match Event::new_checked(pool.bytes_mut(arrival.frame), &arrival.info) {
-            Ok(event) => event,
-            Err(skip) => {
-                record.outcome = skip;
-                return record;
-            }
-        };
-        if let Some(config) = &self.mark {
-            record.outcome = mark::mark(&mut event, record.r, config.counter_max);
-            if matches!(record.outcome, MarkOutcome::Zero | MarkOutcome::Marked | MarkOutcome::Saturated) {
-                self.marks.count(record.r);
-            }
-        }
-        if let Some(delta) = self.edge {
-            (record.edge, record.converted_ns) = mark::convert(&mut event, delta.ps);
-        }
-        record.after = event.word();
         record
     }
 
@@ -348,7 +327,9 @@ impl Port {
             drops: self.drops,
             counts_cleared: self.counts_cleared,
             counts_untouched: self.counts_untouched,
+            remarked: self.remarked,
             mark: self.marked,
+            ecn: self.ecn,
             edge: self.converted,
             marks: self.marks.clone(),
             depth_bytes: self.depth.quantiles(),

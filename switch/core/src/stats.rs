@@ -2,7 +2,7 @@
 
 use serde::{Serialize, Serializer};
 
-use crate::{ClassStats, DropCounts, EdgeCounts, FdbStats, MarkCounts, config::wire_octets};
+use crate::{ClassStats, DropCounts, EcnCounts, EdgeCounts, FdbStats, MarkCounts, config::wire_octets};
 
 /// Largest r that [`Marks`] tells apart; larger ones count as this.
 const MARKS_MAX: u32 = 4095;
@@ -46,14 +46,18 @@ pub struct PortStats {
     pub drops: DropCounts,
     /// Messages from this port whose counts were cleared, since it is not trusted.
     pub counts_cleared: u64,
-    /// Messages from this port with counts that could not be cleared, since they are authenticated (or have no valid
-    /// checksum): the counts go on.
+    /// Messages from this port with counts that could not be cleared, since something covers them: an AUTHENTICATION
+    /// TLV, what follows an NTP field, or a checksum of no valid value. The counts go on.
     pub counts_untouched: u64,
+    /// Messages from this port that were Not-ECT and are ECT now.
+    pub remarked: u64,
     /// Frames enqueued, by what the marker did.
     pub mark: MarkCounts,
+    /// Frames enqueued, by what the marker did with their ECN bits.
+    pub ecn: EcnCounts,
     /// Frames enqueued, by what edge conversion did.
     pub edge: EdgeCounts,
-    /// Messages that could be marked, by r.
+    /// Messages that could be marked, in their word or by modified ECN, by r.
     pub marks: Marks,
     /// Depth that frames found when they were enqueued, wire octets.
     pub depth_bytes: Quantiles,

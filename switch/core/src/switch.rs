@@ -6,12 +6,9 @@ use crate::{
     ConfigError, DropReason, Egress, FdbEntry, FrameId, Inversions, Nanos, Pool, PortId, SwitchConfig,
     SwitchStats,
     fdb::{self, Fdb},
-    mark::{self, Distrust},
+    mark::Brought,
     port::{Arrival, Port},
-    wire::{
-        ethernet::{HEADER_LEN, Header, Mac, Tci},
-        event::Event,
-    },
+    wire::ethernet::{HEADER_LEN, Header, Mac, Tci},
 };
 
 /// Longest frame taken, in octets: an IP packet of full length behind a header with one tag.
@@ -45,7 +42,7 @@ impl Switch {
     /// [`ConfigError`] names the key, what is wrong with it and what to write instead.
     pub fn new(config: SwitchConfig) -> Result<Self, ConfigError> {
         config.check()?;
-        let ports = (0..).map(PortId).zip(&config.ports);
+        let (ports, counts_ecn) = ((0..).map(PortId).zip(&config.ports), config.counts_ecn());
         let mut fdb = Fdb::new(config.fdb_capacity, config.fdb_age, config.fdb_seed);
         for entry in &config.fdb_fixed {
             if !fdb.fix(fdb::key(entry.vlan, entry.mac), entry.port) {
@@ -59,7 +56,7 @@ impl Switch {
             }
         }
         Ok(Self {
-            ports: ports.map(|(id, port)| Port::new(id, port, config.delta())).collect(),
+            ports: ports.map(|(id, port)| Port::new(id, port, config.delta(), counts_ecn)).collect(),
             fdb,
             last_arrival: Nanos(0),
             inversions: Inversions::default(),
@@ -98,16 +95,16 @@ impl Switch {
         let arrived = self.in_order(stamp);
         let octets = pool.bytes(frame);
         let (len, header) = (octets.len(), Header::new_checked(octets));
-        let mut arrival =
-            Arrival { frame, len: len as u32, ingress: port, info: *info, stamp, arrived, word: [0; 2] };
+        let (len32, brought) = (len as u32, Brought::default());
+        let mut arrival = Arrival { frame, len: len32, ingress: port, info: *info, stamp, arrived, brought };
         self.ports[port.index()].rx.count(arrival.len);
 
         let addresses = match self.check(&arrival, len, header) {
             Ok(addresses) => addresses,
             Err(reason) => return self.lose(&arrival, reason, pool, out),
         };
-        if info.kind == Kind::PtpEvent {
-            self.take_word(&mut arrival, pool);
+        if info.kind.is_sync() {
+            self.take_message(&mut arrival, pool);
         }
         self.fdb.learn(addresses.source, port, arrived);
         match self.look_up(&addresses, arrived) {
@@ -174,21 +171,14 @@ impl Switch {
         Ok(Addresses { destination, source: fdb::key(vlan, source), vlan })
     }
 
-    /// Reads the marking word, and clears the counts of a port that is not trusted.
-    fn take_word<P: Pool>(&mut self, arrival: &mut Arrival, pool: &mut P) {
-        let ingress = &mut self.ports[arrival.ingress.index()];
-        // A message that cannot be marked is the egress marker's to count.
-        if let Ok(mut event) = Event::new_checked(pool.bytes_mut(arrival.frame), &arrival.info) {
-            let before = event.word();
-            if !ingress.trust {
-                match mark::distrust(&mut event) {
-                    Distrust::NoCount => {}
-                    Distrust::Cleared => ingress.counts_cleared += 1,
-                    Distrust::Untouched => ingress.counts_untouched += 1,
-                }
-            }
-            arrival.word = [before, event.word()];
-        }
+    /// Reads a time message's marking word and ECN bits, clears the counts of a port that is not trusted, and remarks.
+    fn take_message<P: Pool>(&mut self, arrival: &mut Arrival, pool: &mut P) {
+        let port = &mut self.ports[arrival.ingress.index()];
+        let (brought, done) = port.ingress.take(pool.bytes_mut(arrival.frame), &arrival.info);
+        port.counts_cleared += u64::from(done.cleared);
+        port.counts_untouched += u64::from(done.untouched);
+        port.remarked += u64::from(done.remarked);
+        arrival.brought = brought;
     }
 
     /// The port that the frame is for; `None`: all others.

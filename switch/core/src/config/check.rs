@@ -3,10 +3,10 @@
 use std::collections::{HashMap, HashSet};
 
 use super::{
-    Counter, DepthUnit, FixedEntry, MAX_CELL, MAX_COUNT, MAX_DELAY, MAX_DELTA, MAX_FDB, MAX_PORTS,
-    MAX_QUEUE_BYTES, MAX_QUEUE_FRAMES, MAX_RATE, MarkConfig, PortConfig, SwitchConfig, wire_octets,
+    DepthUnit, FixedEntry, MAX_CELL, MAX_COUNT, MAX_DELAY, MAX_DELTA, MAX_FDB, MAX_PORTS, MAX_QUEUE_BYTES,
+    MAX_QUEUE_FRAMES, MAX_RATE, MarkConfig, PortConfig, SwitchConfig, wire_octets,
 };
-use crate::{PortId, Span};
+use crate::{PortId, Span, mark::ecn_capacity, wire::word::Word};
 
 /// A configuration that no switch can be made of.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
@@ -83,6 +83,11 @@ impl SwitchConfig {
         }
     }
 
+    /// Whether the ECN bits of time messages are a counter in this switch (modified ECN).
+    pub(crate) fn counts_ecn(&self) -> bool {
+        self.ports.iter().any(|port| port.mark.is_some_and(|mark| mark.carriers.ecn))
+    }
+
     fn check_names(&self) -> Result<(), ConfigError> {
         let mut seen = HashMap::new();
         for (index, port) in self.ports.iter().enumerate() {
@@ -144,10 +149,7 @@ impl SwitchConfig {
             let remedy = "write [marking] with delta, or leave edge out";
             return Err(self.port_error(edge, "edge", problem.into(), remedy.into()));
         }
-        let both = |port: &PortConfig| {
-            let counter = port.mark.map(|mark| mark.counter);
-            matches!(counter, Some(Counter::IntegerBoth | Counter::ShiftBoth))
-        };
+        let both = |port: &PortConfig| port.mark.is_some_and(|mark| Word::empty(mark.counter).is_both());
         if self.ports.iter().any(both) {
             let problem = "converts marks, but those of this switch count requests and responses apart";
             let remedy = "write forward-reverse = false, or leave edge out";
@@ -314,6 +316,15 @@ impl PortConfig {
                 format!("is {octets} B, but ends at {frames} frames: {most} B of full frames (MTU 1500)");
             warnings.push(self.error(switch, "queue", problem, format!("write at most {most} B")));
         }
+        if let Some(mark) = self.mark {
+            let words = mark.carriers.ptp || mark.carriers.ntp;
+            let n = if words { Word::empty(mark.counter).capacity() } else { ecn_capacity(mark.counter) };
+            if mark.thresholds > n {
+                let problem = format!("is {}, but the counter ends at N = {n}", mark.thresholds);
+                let remedy = format!("write at most {n}, or another counter");
+                warnings.push(self.error(switch, "mark.thresholds (R)", problem, remedy));
+            }
+        }
         let limit = octets.min(most);
         if let (Some(rate), Some(mark)) = (self.rate, self.mark) {
             let highest = mark.k_octets(rate) * u128::from(mark.thresholds);
@@ -367,6 +378,29 @@ mod tests {
 
     fn mark(config: &mut SwitchConfig, port: usize) -> &mut MarkConfig {
         config.ports[port].mark.as_mut().unwrap()
+    }
+
+    #[test]
+    fn thresholds_beyond_the_counter_are_warned_of() {
+        let warning = |counter, carriers| {
+            let config = two_ports(|c| {
+                *mark(c, 0) = MarkConfig { counter, carriers, ..MarkConfig::new(16, 1_000_000) }
+            });
+            config.warnings().first().map(ToString::to_string)
+        };
+        let words = Carriers { ptp: true, ntp: false, ecn: true };
+        let ecn = Carriers { ptp: false, ntp: false, ecn: true };
+        let says = |n| {
+            Some(format!(
+                "switch s1, port a, mark.thresholds (R): is 16, but the counter ends at N = {n}; write at most {n}, or \
+                 another counter"
+            ))
+        };
+        assert_eq!(warning(Counter::Integer, words), None);
+        assert_eq!(warning(Counter::Shift, words), None);
+        assert_eq!(warning(Counter::ShiftBoth, words), says(14));
+        assert_eq!(warning(Counter::Integer, ecn), says(3));
+        assert_eq!(warning(Counter::IntegerBoth, ecn), says(1));
     }
 
     #[test]

@@ -114,7 +114,8 @@ pub struct PortConfig {
     /// Not-ECT sync packets over IP that come in by this port become ECT, since few clocks' daemons can set it. `None`:
     /// they stay.
     pub remark: Option<Ect>,
-    /// Edge conversion at this port's egress: n*delta into correctionField, word cleared.
+    /// Edge conversion at this port's egress: n*delta into correctionField of PTP event messages, word cleared. NTP fields
+    /// and ECN bits leave as they are. Not with counters of two directions anywhere in the switch.
     pub edge: bool,
     /// Whether counts that arrive here are kept (a port to another switch) or cleared (a port to a host).
     pub trust: bool,

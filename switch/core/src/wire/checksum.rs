@@ -8,20 +8,27 @@
 /// 0xFFFF, as UDP wants it. A wrong sum stays wrong.
 #[inline]
 pub const fn mended_u16(sum: u16, old: u16, new: u16) -> u16 {
-    mended(sum, !old as u32 + new as u32)
+    written(mended(sum, !old as u32 + new as u32))
 }
 
 /// The same for a 32-bit word.
 #[inline]
 pub const fn mended_u32(sum: u16, old: u32, new: u32) -> u16 {
-    mended(sum, halves(!old) + halves(new))
+    written(mended(sum, halves(!old) + halves(new)))
 }
 
 /// The same for a 64-bit word.
 #[inline]
 pub const fn mended_u64(sum: u16, old: u64, new: u64) -> u16 {
     let gone = halves((!old >> 32) as u32) + halves(!old as u32);
-    mended(sum, gone + halves((new >> 32) as u32) + halves(new as u32))
+    written(mended(sum, gone + halves((new >> 32) as u32) + halves(new as u32)))
+}
+
+/// An IPv4 header's checksum after a 16-bit word under it changed from `old` to `new`. Zero is a sum like any other
+/// here, and 0xFFFF none that a right header has (RFC 1624 section 3).
+#[inline]
+pub const fn mended_ipv4(sum: u16, old: u16, new: u16) -> u16 {
+    mended(sum, !old as u32 + new as u32)
 }
 
 /// HC' = ~(~HC + ~m + m'), with ~m + m' given as a sum not folded yet.
@@ -30,10 +37,13 @@ const fn mended(sum: u16, difference: u32) -> u16 {
     let wide = !sum as u32 + difference;
     let folded = (wide & 0xFFFF) + (wide >> 16);
     let folded = (folded & 0xFFFF) + (folded >> 16);
-    match !(folded as u16) {
-        0 => 0xFFFF,
-        sum => sum,
-    }
+    !(folded as u16)
+}
+
+/// UDP's way to write a sum: 0 says that there is none.
+#[inline]
+const fn written(sum: u16) -> u16 {
+    if sum == 0 { 0xFFFF } else { sum }
 }
 
 #[inline]

@@ -1,22 +1,14 @@
-//! A PTP event message inside its frame, with the UDP checksum over it: what is written here mends that sum.
+//! A PTP event message inside its frame, open for marks and corrections.
 
-use plimsoll_classify::{Class, Flags, Kind};
+use plimsoll_classify::{Class, Kind};
 
 use super::{
     checksum,
+    datagram::{self, Sum},
     ptp::{CORRECTION_OVERFLOW, EventMessage, HEADER_LEN, Header, MessageId},
     word::Direction,
 };
 use crate::MarkOutcome;
-
-mod field {
-    use core::ops::Range;
-
-    /// Octets of a UDP header.
-    pub(super) const UDP: usize = 8;
-    pub(super) const UDP_LENGTH: Range<usize> = 4..6;
-    pub(super) const UDP_CHECKSUM: Range<usize> = 6..8;
-}
 
 /// A frame's PTP event message, open for marks and corrections.
 #[derive(Debug)]
@@ -25,17 +17,6 @@ pub struct Event<'a> {
     sum: Sum<'a>,
     direction: Direction,
     authenticated: bool,
-}
-
-/// The checksum over the message.
-#[derive(Debug)]
-enum Sum<'a> {
-    /// None (PTP over Ethernet, IPv4's zero), or a partial one that somebody completes later: nothing to mend.
-    Untouched,
-    /// A complete sum, right or wrong.
-    Complete(&'a mut [u8; 2]),
-    /// UDP over IPv6 with a zero sum, which RFC 8200 section 8.1 forbids: receivers drop it, nobody repairs it.
-    Invalid,
 }
 
 /// What became of a correction.
@@ -60,26 +41,7 @@ impl<'a> Event<'a> {
         if info.kind != Kind::PtpEvent {
             return Err(MarkOutcome::NotSync);
         }
-        if info.flags.has(Flags::FRAGMENT) {
-            return Err(MarkOutcome::Fragment);
-        }
-        let (before, payload) =
-            frame.split_at_mut_checked(usize::from(info.payload)).ok_or(MarkOutcome::Length)?;
-        let (datagram, sum) = if info.flags.has(Flags::UDP) {
-            let udp =
-                before.get_mut(usize::from(info.l4)..).and_then(<[u8]>::first_chunk_mut::<{ field::UDP }>);
-            let udp = udp.ok_or(MarkOutcome::Length)?;
-            // What the UDP length leaves out, no checksum covers.
-            let length = usize::from(u16::from_be_bytes([
-                udp[field::UDP_LENGTH.start],
-                udp[field::UDP_LENGTH.start + 1],
-            ]));
-            let covered = length.saturating_sub(field::UDP);
-            let datagram = payload.get_mut(..covered).ok_or(MarkOutcome::Length)?;
-            (datagram, Sum::of(udp, info))
-        } else {
-            (payload, Sum::Untouched)
-        };
+        let (datagram, sum) = datagram::open(frame, info)?;
         let message = EventMessage::new_checked(datagram)?;
         let (direction, authenticated) = (message.direction(), message.is_authenticated());
         let header = datagram.first_chunk_mut::<HEADER_LEN>().ok_or(MarkOutcome::Length)?;
@@ -92,10 +54,10 @@ impl<'a> Event<'a> {
     /// [`MarkOutcome::ZeroChecksum`] or [`MarkOutcome::Authenticated`].
     #[inline]
     pub const fn markable(&self) -> Result<(), MarkOutcome> {
-        match (&self.sum, self.authenticated) {
-            (Sum::Invalid, _) => Err(MarkOutcome::ZeroChecksum),
-            (_, true) => Err(MarkOutcome::Authenticated),
-            _ => Ok(()),
+        match self.authenticated {
+            _ if self.sum.is_invalid() => Err(MarkOutcome::ZeroChecksum),
+            true => Err(MarkOutcome::Authenticated),
+            false => Ok(()),
         }
     }
 
@@ -137,7 +99,7 @@ impl<'a> Event<'a> {
     /// [`MarkOutcome::ZeroChecksum`] where the frame's sum must not be touched.
     #[inline]
     pub fn add_correction(&mut self, scaled: i64) -> Result<Correction, MarkOutcome> {
-        if matches!(self.sum, Sum::Invalid) {
+        if self.sum.is_invalid() {
             return Err(MarkOutcome::ZeroChecksum);
         }
         let old = self.correction();
@@ -157,33 +119,11 @@ impl<'a> Event<'a> {
     }
 }
 
-impl<'a> Sum<'a> {
-    #[inline]
-    fn of(udp: &'a mut [u8; field::UDP], info: &Class) -> Self {
-        if info.flags.has(Flags::PARTIAL_CHECKSUM) {
-            return Self::Untouched;
-        }
-        let zero = udp[field::UDP_CHECKSUM] == [0, 0];
-        match udp.last_chunk_mut::<2>() {
-            _ if zero && info.flags.has(Flags::IPV6) => Self::Invalid,
-            Some(sum) if !zero => Self::Complete(sum),
-            _ => Self::Untouched,
-        }
-    }
-
-    #[inline]
-    fn mend(&mut self, mended: impl FnOnce(u16) -> u16) {
-        if let Self::Complete(octets) = self {
-            **octets = mended(u16::from_be_bytes(**octets)).to_be_bytes();
-        }
-    }
-}
-
 #[cfg(test)]
 pub(crate) mod tests {
     use super::{super::ptp::tests::message, *};
     use etherparse::{PacketBuilder, SlicedPacket, TransportSlice};
-    use plimsoll_classify::{WINDOW, classify};
+    use plimsoll_classify::{Flags, WINDOW, classify};
     use proptest::prelude::*;
 
     /// What carries the message of a test.

@@ -1,9 +1,13 @@
 //! What is on the wire: views that are checked once, then read and written without failing; one protocol a file.
 //!
-//! Mutators mend the UDP checksum of the frame they change (RFC 1624).
+//! Mutators mend the checksum over what they change (RFC 1624).
 
 pub mod checksum;
+mod datagram;
 pub mod ethernet;
 pub mod event;
+pub mod ip;
+pub mod message;
+pub mod ntp;
 pub mod ptp;
 pub mod word;

@@ -53,6 +53,17 @@ pub fn message_id(frame: &[u8], info: &Class) -> Option<MessageId> {
     Some(Header::new_checked(message)?.id())
 }
 
+/// Which way an event message of this messageType goes: Delay_Req (1) and Pdelay_Req (2) are requests, Sync (0) and
+/// Pdelay_Resp (3) responses. `None` for types that are no event.
+#[inline]
+pub const fn direction(message_type: u8) -> Option<Direction> {
+    match message_type {
+        1 | 2 => Some(Direction::Forward),
+        0 | 3 => Some(Direction::Reverse),
+        _ => None,
+    }
+}
+
 /// The common header of a PTP version 2 message.
 #[derive(Clone, Copy, Debug)]
 pub struct Header<'a>(&'a [u8; HEADER_LEN]);
@@ -133,6 +144,7 @@ fn part<const N: usize>(header: &[u8; HEADER_LEN], range: core::ops::Range<usize
 #[derive(Clone, Copy, Debug)]
 pub struct EventMessage<'a> {
     header: Header<'a>,
+    direction: Direction,
     /// What follows the message's own body, up to messageLength.
     tlvs: &'a [u8],
 }
@@ -148,14 +160,11 @@ impl<'a> EventMessage<'a> {
             return Err(MarkOutcome::Length);
         }
         let header = Header::new_checked(message).ok_or(MarkOutcome::Version)?;
-        let body = match header.message_type() {
-            0 | 1 => EVENT_LEN,
-            2 | 3 => PEER_DELAY_LEN,
-            _ => return Err(MarkOutcome::NotSync),
-        };
+        let direction = direction(header.message_type()).ok_or(MarkOutcome::NotSync)?;
+        let body = if header.message_type() < 2 { EVENT_LEN } else { PEER_DELAY_LEN };
         let whole = message.get(..usize::from(header.message_length())).ok_or(MarkOutcome::Length)?;
         let tlvs = whole.get(body..).ok_or(MarkOutcome::Length)?;
-        Ok(Self { header, tlvs })
+        Ok(Self { header, direction, tlvs })
     }
 
     /// Its header.
@@ -167,10 +176,7 @@ impl<'a> EventMessage<'a> {
     /// Whether it is a request (forward) or a response (reverse).
     #[inline]
     pub const fn direction(&self) -> Direction {
-        match self.header.message_type() {
-            1 | 2 => Direction::Forward,
-            _ => Direction::Reverse,
-        }
+        self.direction
     }
 
     /// Whether an AUTHENTICATION TLV covers it. A TLV that does not fit ends the search.

@@ -11,6 +11,8 @@
 //! A thermometer fills from its lowest bit: 3 is 0b0111. The word says its mode itself, so that it decodes without
 //! configuration (the paper's IV-C2 names three switches for two bits; this layout holds all their combinations).
 
+use crate::Counter;
+
 /// Which way a message goes, as forward-reverse marking tells them apart (paper IV-B).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Direction {
@@ -67,6 +69,17 @@ mod field {
 }
 
 impl Word {
+    /// The mode of this counter, without any count.
+    #[inline]
+    pub const fn empty(counter: Counter) -> Self {
+        match counter {
+            Counter::Integer => Self::Integer(0),
+            Counter::IntegerBoth => Self::IntegerBoth { forward: 0, reverse: 0 },
+            Counter::Shift => Self::Shift(0),
+            Counter::ShiftBoth => Self::ShiftBoth { forward: 0, reverse: 0 },
+        }
+    }
+
     /// Reads a word (host order).
     ///
     /// # Errors

@@ -1,0 +1,217 @@
+//! Ingress: what a message brings, what of it a port to a host clears, and Not-ECT packets made ECN-capable.
+
+use plimsoll_classify::Class;
+
+use crate::{
+    Ect, Field, PortConfig,
+    wire::{
+        ip::{ECT_0, ECT_1, Ecn, NOT_ECT},
+        message::{self, Message},
+        word::Word,
+    },
+};
+
+/// What a port does with the messages that come in by it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Ingress {
+    /// Whether counts are kept.
+    trust: bool,
+    /// Whether the ECN bits of this switch's messages are a counter (modified ECN).
+    counts_ecn: bool,
+    /// What Not-ECT becomes.
+    remark: Option<u8>,
+}
+
+/// A message's marking word and ECN bits, as they came in and after ingress.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub(crate) struct Brought {
+    pub(crate) field: Field,
+    /// 0 where the frame has none.
+    pub(crate) word: [u32; 2],
+    /// 0 where the frame is not IP.
+    pub(crate) ecn: [u8; 2],
+}
+
+/// What ingress did, for the counters.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub(crate) struct Done {
+    /// Counts are gone.
+    pub(crate) cleared: bool,
+    /// Counts go on, since no octet of the message may be changed.
+    pub(crate) untouched: bool,
+    /// Not-ECT became ECT.
+    pub(crate) remarked: bool,
+}
+
+impl Ingress {
+    pub(crate) fn new(port: &PortConfig, counts_ecn: bool) -> Self {
+        let remark = port.remark.map(|ect| match ect {
+            Ect::Zero => ECT_0,
+            Ect::One => ECT_1,
+        });
+        Self { trust: port.trust, counts_ecn, remark }
+    }
+
+    /// Takes in a frame that is a time message to the classifier.
+    pub(crate) fn take(&self, frame: &mut [u8], info: &Class) -> (Brought, Done) {
+        let (mut brought, mut done) = (Brought::default(), Done::default());
+        // A message that cannot be marked is the egress marker's to count.
+        if let Ok(mut message) = Message::new_checked(frame, info) {
+            let before = message.word();
+            if !self.trust {
+                distrust(&mut message, &mut done);
+            }
+            (brought.field, brought.word) = (message.field(), [before, message.word()]);
+        }
+        // Only what modified ECN counts in is cleared.
+        let clears = self.counts_ecn && !self.trust && message::direction(frame, info).is_some();
+        if let Some(mut ecn) = Ecn::new_checked(frame, info) {
+            let before = ecn.bits();
+            if clears && before != NOT_ECT {
+                ecn.set_bits(NOT_ECT);
+                done.cleared = true;
+            }
+            if let Some(ect) = self.remark
+                && before == NOT_ECT
+            {
+                ecn.set_bits(ect);
+                done.remarked = true;
+            }
+            brought.ecn = [before, ecn.bits()];
+        }
+        (brought, done)
+    }
+}
+
+/// Clears the counts of a message from a port that must not bring any, not the mode.
+#[inline]
+fn distrust(message: &mut Message<'_>, done: &mut Done) {
+    let Ok(word) = Word::decode(message.word()) else { return };
+    let cleared = word.cleared();
+    if cleared == word {
+        return;
+    }
+    if message.markable().is_err() {
+        done.untouched = true;
+        return;
+    }
+    message.set_word(cleared.encode());
+    done.cleared = true;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::wire::{
+        event::tests::{Carrier, frame, sum_is_right},
+        ntp, ptp,
+    };
+
+    fn ingress(change: impl FnOnce(&mut PortConfig), counts_ecn: bool) -> Ingress {
+        let mut port = PortConfig::new("a");
+        change(&mut port);
+        Ingress::new(&port, counts_ecn)
+    }
+
+    fn cleared() -> Done {
+        Done { cleared: true, ..Done::default() }
+    }
+
+    fn request(word: u32) -> Vec<u8> {
+        let mut m = ptp::tests::message(1);
+        m[16..20].copy_from_slice(&word.to_be_bytes());
+        m
+    }
+
+    #[test]
+    fn hosts_lose_their_counts_but_not_their_mode() {
+        let host = ingress(|_| (), false);
+        for (word, after) in [
+            (0x4000_0007, 0x4000_0000),
+            (0x8001_0003, 0x8000_0000),
+            (0xC000_0001, 0xC000_0000),
+            (0xE000_4001, 0xE000_0000),
+        ] {
+            let ntp = [ntp::tests::header(4, 3), ntp::field(word).to_vec()].concat();
+            for (field, (mut octets, info)) in [
+                (Field::Ptp, frame(Carrier::Ethernet, &request(word))),
+                (Field::Ptp, frame(Carrier::Udp6, &request(word))),
+                (Field::Ntp, ntp::tests::frame(false, &ntp)),
+            ] {
+                let brought = Brought { field, word: [word, after], ecn: [0, 0] };
+                assert_eq!(host.take(&mut octets, &info), (brought, cleared()));
+                assert!(sum_is_right(&octets));
+                let brought = Brought { word: [after, after], ..brought };
+                assert_eq!(host.take(&mut octets, &info), (brought, Done::default()));
+            }
+        }
+        for word in [0, 0x1234_5678, 0x4000_0000, 0xE000_0000, 0xC000_0002] {
+            let (mut octets, info) = frame(Carrier::Ethernet, &request(word));
+            let brought = Brought { field: Field::Ptp, word: [word, word], ecn: [0, 0] };
+            assert_eq!(host.take(&mut octets, &info), (brought, Done::default()));
+        }
+    }
+
+    #[test]
+    fn counts_that_something_covers_go_on() {
+        let host = ingress(|_| (), false);
+        let word = 0x4000_0002;
+        let mut authenticated = request(word);
+        authenticated.extend([0x80, 0x09, 0, 4, 1, 2, 3, 4]);
+        authenticated[3] = 52;
+        let keyed = [ntp::tests::header(4, 3), ntp::field(word).to_vec(), vec![7; 20]].concat();
+        for (mut octets, info) in [frame(Carrier::Udp4, &authenticated), ntp::tests::frame(true, &keyed)] {
+            let before = octets.clone();
+            let (brought, done) = host.take(&mut octets, &info);
+            assert_eq!(brought.word, [word, word]);
+            assert_eq!(done, Done { untouched: true, ..Done::default() });
+            assert_eq!(octets, before);
+        }
+    }
+
+    #[test]
+    fn a_trusted_port_clears_nothing() {
+        let trusted = ingress(|port| port.trust = true, true);
+        let (mut octets, info) = frame(Carrier::Udp6, &request(0x4000_0007));
+        Ecn::new_checked(&mut octets, &info).unwrap().set_bits(3);
+        let before = octets.clone();
+        let brought = Brought { field: Field::Ptp, word: [0x4000_0007; 2], ecn: [3, 3] };
+        assert_eq!(trusted.take(&mut octets, &info), (brought, Done::default()));
+        assert_eq!(octets, before);
+    }
+
+    #[test]
+    fn hosts_lose_their_ecn_bits_where_these_are_a_counter() {
+        for bits in 1..4 {
+            for (counts_ecn, after) in [(false, bits), (true, 0)] {
+                let host = ingress(|_| (), counts_ecn);
+                let (mut octets, info) = frame(Carrier::Udp4, &request(0));
+                Ecn::new_checked(&mut octets, &info).unwrap().set_bits(bits);
+                let (brought, done) = host.take(&mut octets, &info);
+                assert_eq!((brought.ecn, done.cleared), ([bits, after], counts_ecn));
+                // NTP without a field, and control messages, in which nothing is counted.
+                for (mode, after) in [(3, after), (6, bits)] {
+                    let (mut octets, info) = ntp::tests::frame(true, &ntp::tests::header(3, mode));
+                    Ecn::new_checked(&mut octets, &info).unwrap().set_bits(bits);
+                    assert_eq!(host.take(&mut octets, &info).0.ecn, [bits, after], "mode {mode}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn not_ect_is_remarked_and_nothing_else() {
+        for (ect, becomes) in [(Ect::Zero, ECT_0), (Ect::One, ECT_1)] {
+            let port = ingress(|port| port.remark = Some(ect), false);
+            for bits in 0..4 {
+                let (mut octets, info) = frame(Carrier::Udp4, &request(0));
+                Ecn::new_checked(&mut octets, &info).unwrap().set_bits(bits);
+                let (brought, done) = port.take(&mut octets, &info);
+                let after = if bits == NOT_ECT { becomes } else { bits };
+                assert_eq!((brought.ecn, done.remarked), ([bits, after], bits == NOT_ECT));
+            }
+            let (mut octets, info) = frame(Carrier::Ethernet, &request(0));
+            assert_eq!(port.take(&mut octets, &info).1, Done::default());
+        }
+    }
+}
