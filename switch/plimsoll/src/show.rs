@@ -223,6 +223,12 @@ fn marks(snapshot: &Value) -> View {
         }
         add("counts cleared on arrival".into(), &core["counts_cleared"]);
         add("counts untouched on arrival".into(), &core["counts_untouched"]);
+        add("Not-ECT made ECT on arrival".into(), &core["remarked"]);
+        for (outcome, frames) in core["ecn"].as_object().into_iter().flatten() {
+            if outcome != "off" && outcome != "skip_not_ip" {
+                add(format!("ecn {outcome}"), frames);
+            }
+        }
         for (outcome, messages) in core["mark"].as_object().into_iter().flatten() {
             if outcome.starts_with("skip") || outcome == "saturated" {
                 add(outcome.clone(), messages);
@@ -231,6 +237,7 @@ fn marks(snapshot: &Value) -> View {
         rows.push(json!({
             "switch": switch, "port": machine["name"], "thresholds": machine["thresholds"],
             "delta_ns": machine["delta_ns"], "marks": core["marks"], "outcomes": core["mark"], "edge": core["edge"],
+            "ecn": core["ecn"], "remarked": core["remarked"],
             "counts_cleared": core["counts_cleared"], "counts_untouched": core["counts_untouched"],
         }));
     }
