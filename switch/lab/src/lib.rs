@@ -1,7 +1,9 @@
 //! Topology files, namespaces, traffic, clocks, results.
 #![forbid(unsafe_code)]
 
+pub mod chronyd;
 pub mod clock;
+pub mod daemon;
 pub mod lab;
 pub mod ptp4l;
 pub mod record;

@@ -11,7 +11,8 @@ use plimsoll_lab::{
         self, ClientConfig, ClockReport, MarkScale, PortIdentity, ServerConfig, Transport,
         message::{Body, Message, flags},
     },
-    ptp4l::{self, Observation, Ptp4lError, Settings, TimestampProcessing},
+    daemon::DaemonError,
+    ptp4l::{self, Observation, Settings, TimestampProcessing},
 };
 use plimsoll_port::{namespace::Namespace, netlink::Netlink};
 use std::{
@@ -28,7 +29,7 @@ const SCALE: MarkScale = MarkScale { delta_ps: 10_000_000, saturated_at: 128 };
 const LONG_ENOUGH: Duration = Duration::from_millis(4500);
 
 /// Listens with a ptp4l client on the second host for a while.
-fn observe(cable: &Cable, settings: &Settings, time: Duration) -> Result<Observation, Ptp4lError> {
+fn observe(cable: &Cable, settings: &Settings, time: Duration) -> Result<Observation, DaemonError> {
     let stop = AtomicBool::new(false);
     thread::scope(|scope| {
         // The daemon lives as long as the thread that starts it.
@@ -180,7 +181,7 @@ fn a_daemon_that_cannot_start_is_told_in_one_line_with_its_own_words() {
     let stop = AtomicBool::new(false);
     let client = ptp4l::Client::start(&cable.two, "nosuch0", &Settings::new(Transport::L2)).unwrap();
     let error = client.run(&stop).unwrap_err();
-    assert!(matches!(&error, Ptp4lError::Ended { interface, .. } if interface == "nosuch0"), "{error}");
+    assert!(matches!(&error, DaemonError::Ended { place, .. } if place == "nosuch0"), "{error}");
     let line = error.to_string();
     assert!(line.starts_with("ptp4l on nosuch0 ended with exit status: ") && !line.contains('\n'), "{line}");
 }

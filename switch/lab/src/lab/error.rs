@@ -1,7 +1,7 @@
 //! What a lab fails with: one line, with place and remedy.
 
 use crate::clock::ClockError;
-use crate::ptp4l::Ptp4lError;
+use crate::daemon::DaemonError;
 use crate::topology::TopologyError;
 use crate::traffic::TrafficError;
 use plimsoll_port::PortError;
@@ -54,13 +54,13 @@ pub enum LabError {
         /// What it was.
         source: Box<ClockError>,
     },
-    /// ptp4l.
+    /// A daemon.
     #[error("clock {name}: {source}")]
-    Ptp4l {
+    Daemon {
         /// The clock pair.
         name: String,
         /// What it was.
-        source: Box<Ptp4lError>,
+        source: Box<DaemonError>,
     },
     /// A system call of the lab's own.
     #[error("{place}: {call}: {source}; {remedy}")]
@@ -108,9 +108,9 @@ impl LabError {
         move |source| Self::Clock { name: name.clone(), source: source.into() }
     }
 
-    pub(super) fn ptp4l(name: &str) -> impl Fn(Ptp4lError) -> Self + Clone + Send + 'static {
+    pub(super) fn daemon(name: &str) -> impl Fn(DaemonError) -> Self + Clone + Send + 'static {
         let name = name.to_owned();
-        move |source| Self::Ptp4l { name: name.clone(), source: source.into() }
+        move |source| Self::Daemon { name: name.clone(), source: source.into() }
     }
 
     pub(super) fn call(

@@ -60,7 +60,7 @@ fn measure(
     stop: &AtomicBool,
 ) -> Result<Outcome, LabError> {
     if let Some(clock) = topology.clocks.iter().find(|clock| clock.daemon == Daemon::Ptp4l) {
-        ptp4l::version().map_err(LabError::ptp4l(&clock.name))?;
+        ptp4l::version().map_err(LabError::daemon(&clock.name))?;
     }
     progress.step(&format!(
         "building {}: {} hosts, {} switches, {} links",
@@ -235,7 +235,7 @@ impl Pair {
         let seen = self.client.join().unwrap_or_else(|_| Err(panicked()));
         let served = match self.server {
             Served::Plimsoll(thread) => thread.join().unwrap_or_else(|_| Err(panicked())),
-            Served::Ptp4l(mut server) => server.check().map_err(LabError::ptp4l(&self.name)),
+            Served::Ptp4l(mut server) => server.check().map_err(LabError::daemon(&self.name)),
         };
         let mut seen = seen?;
         served?;
@@ -280,7 +280,7 @@ fn built_in(lab: &Lab, plan: &ClockPlan, stop: &Arc<AtomicBool>) -> Result<Ends,
 }
 
 fn linuxptp(lab: &Lab, plan: &ClockPlan, stop: &Arc<AtomicBool>) -> Result<Ends, LabError> {
-    let fail = LabError::ptp4l(&plan.name);
+    let fail = LabError::daemon(&plan.name);
     let settings = ptp4l::Settings {
         domain: plan.domain,
         log_interval: Duration::from_nanos(plan.interval_ns).as_secs_f64().log2().round() as i8,

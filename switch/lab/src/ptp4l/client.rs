@@ -1,11 +1,8 @@
 //! A ptp4l that measures, and the monitor that listens to it.
 
-use super::{
-    LogEntry, LogSummary, Ptp4lError, Settings,
-    daemon::{Daemon, scratch},
-    monitor,
-};
+use super::{CONFIG, LogEntry, LogSummary, PROGRAM, Settings, monitor};
 use crate::clock::Recording;
+use crate::daemon::{Daemon, DaemonError, Start, scratch};
 use plimsoll_port::namespace::Namespace;
 use std::{
     io::ErrorKind,
@@ -51,32 +48,36 @@ impl Client {
     /// Starts it on `interface` of `namespace`. It runs until this value is dropped or the calling thread ends.
     ///
     /// # Errors
-    /// [`Ptp4lError::Missing`], or what the system refused.
-    pub fn start(namespace: &Namespace, interface: &str, settings: &Settings) -> Result<Self, Ptp4lError> {
-        let scratch = scratch(interface)?;
-        let fail = |source| Ptp4lError::Call {
-            interface: interface.into(),
-            call: "UNIX socket for its events",
-            remedy: "check that /proc is mounted",
-            source,
-        };
+    /// [`DaemonError::Missing`], or what the system refused.
+    pub fn start(namespace: &Namespace, interface: &str, settings: &Settings) -> Result<Self, DaemonError> {
+        let scratch = scratch(PROGRAM, interface)?;
+        let fail = || PROGRAM.failed(interface, "UNIX socket for its events", "check that /proc is mounted");
         // Before the daemon starts: it does not try again.
-        let monitor = UnixDatagram::bind(scratch.path().join(MONITOR)).map_err(fail)?;
-        monitor.set_read_timeout(Some(NAP)).map_err(fail)?;
-        let config = settings.client(interface, MONITOR);
-        let daemon = Daemon::start(namespace, interface, scratch, &config)?;
+        let monitor = UnixDatagram::bind(scratch.path().join(MONITOR)).map_err(fail())?;
+        monitor.set_read_timeout(Some(NAP)).map_err(fail())?;
+        let files = [(CONFIG, &*settings.client(interface, MONITOR))];
+        let start = Start { namespace, place: interface, arguments: &["-f", CONFIG], files: &files };
+        let daemon = Daemon::start(PROGRAM, scratch, &start)?;
         Ok(Self { daemon, monitor, domain: settings.domain })
     }
 
-    /// Listens until `stop` is set, then ends the daemon and hands over what it told. The daemon waits where the
-    /// listener lags, so nothing is lost.
+    /// Listens until `stop` is set; see [`Client::run_until`].
     ///
     /// # Errors
-    /// [`Ptp4lError::Ended`] where the daemon ended by itself, with its last words.
-    pub fn run(mut self, stop: &AtomicBool) -> Result<Observation, Ptp4lError> {
+    /// As there.
+    pub fn run(self, stop: &AtomicBool) -> Result<Observation, DaemonError> {
+        self.run_until(|_| stop.load(Ordering::Relaxed))
+    }
+
+    /// Listens until what was seen is `enough`, asked after each message and every 50 ms (its log is read at the end),
+    /// then ends the daemon and hands over what it told. The daemon waits where the listener lags, so nothing is lost.
+    ///
+    /// # Errors
+    /// [`DaemonError::Ended`] where the daemon ended by itself, with its last words.
+    pub fn run_until(mut self, enough: impl Fn(&Observation) -> bool) -> Result<Observation, DaemonError> {
         let mut seen = Observation::default();
         seen.recording.domain = self.domain;
-        while !stop.load(Ordering::Relaxed) {
+        while !enough(&seen) {
             if !self.take(&mut seen)? {
                 self.daemon.check()?;
             }
@@ -88,7 +89,7 @@ impl Client {
     }
 
     /// One datagram; `false` where none came for a while.
-    fn take(&self, seen: &mut Observation) -> Result<bool, Ptp4lError> {
+    fn take(&self, seen: &mut Observation) -> Result<bool, DaemonError> {
         let mut datagram = [0; BUFFER];
         match self.monitor.recv(&mut datagram) {
             Ok(length) => {
@@ -99,7 +100,7 @@ impl Client {
             }
             Err(error) => match error.kind() {
                 ErrorKind::WouldBlock | ErrorKind::TimedOut | ErrorKind::Interrupted => Ok(false),
-                _ => Err(self.daemon.failed("recv of its events", "start it again", error)),
+                _ => Err(self.daemon.failed("recv of its events", "start it again")(error)),
             },
         }
     }

@@ -14,6 +14,40 @@ pub enum TimestampProcessing {
     Filter,
 }
 
+/// As linuxptp's gPTP.cfg has it, but for neighborPropDelayThresh.
+const GPTP: &str = "transportSpecific 0x1\n\
+                    ptp_dst_mac 01:80:C2:00:00:0E\n\
+                    gmCapable 1\n\
+                    priority1 248\n\
+                    priority2 248\n\
+                    syncReceiptTimeout 3\n\
+                    neighborPropDelayThresh 1000000000\n\
+                    min_neighbor_prop_delay -20000000\n\
+                    assume_two_step 1\n\
+                    path_trace_enabled 1\n\
+                    follow_up_info 1\n";
+
+/// How the delay of the path is measured (IEEE 1588-2019 clause 11.1).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum DelayMechanism {
+    /// End to end, by Delay_Req: the only one whose exchanges the event monitor tells.
+    #[default]
+    E2e,
+    /// Peer to peer, by Pdelay_Req; over Ethernet to 01-80-C2-00-00-0E, which the ports between must pass.
+    P2p,
+}
+
+/// Which profile of PTP.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Profile {
+    /// The default one of IEEE 1588-2019 annex I.
+    #[default]
+    Default,
+    /// linuxptp's gPTP (IEEE 802.1AS), with its limit on the neighbour's delay of 800 ns raised to 1 s: no switch that
+    /// is not itself of the profile is that fast. [`Transport::L2`] and [`DelayMechanism::P2p`] only.
+    Gptp,
+}
+
 /// What both daemons of a pair are told.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Settings {
@@ -25,12 +59,23 @@ pub struct Settings {
     pub log_interval: i8,
     /// `tsproc_mode` of the client.
     pub processing: TimestampProcessing,
+    /// `delay_mechanism`.
+    pub delay: DelayMechanism,
+    /// What else the profile says.
+    pub profile: Profile,
 }
 
 impl Settings {
-    /// The defaults: domain 0, 64 messages a second, raw.
+    /// The defaults: domain 0, 64 messages a second, raw, end to end.
     pub const fn new(transport: Transport) -> Self {
-        Self { transport, domain: 0, log_interval: -6, processing: TimestampProcessing::Raw }
+        Self {
+            transport,
+            domain: 0,
+            log_interval: -6,
+            processing: TimestampProcessing::Raw,
+            delay: DelayMechanism::E2e,
+            profile: Profile::Default,
+        }
     }
 
     pub(super) fn server(&self, interface: &str) -> String {
@@ -61,21 +106,30 @@ impl Settings {
 
     fn file(&self, interface: &str, more: &str) -> String {
         let Self { transport, domain, log_interval, .. } = self;
+        let delay = match self.delay {
+            DelayMechanism::E2e => "E2E",
+            DelayMechanism::P2p => "P2P",
+        };
+        let profile = match self.profile {
+            Profile::Default => "",
+            Profile::Gptp => GPTP,
+        };
         format!(
             "[global]\n\
              time_stamping software\n\
              free_running 1\n\
              network_transport {transport}\n\
-             delay_mechanism E2E\n\
+             delay_mechanism {delay}\n\
              domainNumber {domain}\n\
              logSyncInterval {log_interval}\n\
              logMinDelayReqInterval {log_interval}\n\
+             logMinPdelayReqInterval {log_interval}\n\
              logAnnounceInterval -2\n\
              tx_timestamp_timeout 50\n\
              use_syslog 0\n\
              verbose 1\n\
              logging_level 6\n\
-             {more}[{interface}]\n"
+             {profile}{more}[{interface}]\n"
         )
     }
 }

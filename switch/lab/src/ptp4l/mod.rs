@@ -6,17 +6,24 @@
 
 mod client;
 mod config;
-mod daemon;
-mod error;
 mod log;
 mod monitor;
-mod scratch;
+mod server;
 
 pub use client::{Client, Observation};
-pub use config::{Settings, TimestampProcessing};
-pub use daemon::{Server, version};
-pub use error::Ptp4lError;
+pub use config::{DelayMechanism, Profile, Settings, TimestampProcessing};
 pub use log::{LogEntry, LogSummary};
+pub use server::{Server, version};
+
+use crate::daemon::Program;
 
 #[cfg(doc)]
 use crate::clock::Recording;
+
+const PROGRAM: Program = Program {
+    name: "ptp4l",
+    package: "linuxptp",
+    remedy: "check that the interface is up, has an address, and no other PTP daemon uses it",
+};
+/// Name of its configuration in its directory.
+const CONFIG: &str = "config";

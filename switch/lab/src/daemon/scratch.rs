@@ -13,10 +13,10 @@ use std::{
 
 /// The directory.
 #[derive(Debug)]
-pub(super) struct Scratch(OwnedFd);
+pub(crate) struct Scratch(OwnedFd);
 
 impl Scratch {
-    pub(super) fn new() -> io::Result<Self> {
+    pub(crate) fn new() -> io::Result<Self> {
         let context = fsopen("tmpfs", FsOpenFlags::FSOPEN_CLOEXEC)?;
         fsconfig_create(context.as_fd())?;
         let flags = MountAttrFlags::MOUNT_ATTR_NOSUID | MountAttrFlags::MOUNT_ATTR_NODEV;
@@ -24,7 +24,7 @@ impl Scratch {
     }
 
     /// Its path in this process, and in a child until it executes another program.
-    pub(super) fn path(&self) -> PathBuf {
+    pub(crate) fn path(&self) -> PathBuf {
         format!("/proc/self/fd/{}", self.0.as_raw_fd()).into()
     }
 }
