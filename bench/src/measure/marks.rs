@@ -207,6 +207,7 @@ fn watch(facts: &Facts, load: f64, span: Duration, seed: u64) -> Result<Seen> {
         size: SizeDistribution::Fixed { wire: CROSS_WIRE },
         seed,
         mtu: 1500,
+        dscp: 0,
     };
     // Somebody must own the port, or each packet is answered by an ICMP error.
     let _socket = client.namespace.run_in(|| std::net::UdpSocket::bind(target))?.context("bind")?;

@@ -24,7 +24,7 @@ mod depth;
 mod fdb;
 mod frame;
 pub mod lateness;
-mod link;
+pub mod link;
 mod loss;
 mod mark;
 mod port;

@@ -10,7 +10,7 @@ const OCTET_TIMES_RATE: u64 = 8_000_000_000;
 
 /// What an octet costs at a rate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Pace {
+pub struct Pace {
     /// Cost of an octet in units.
     octet: u64,
     /// Units in a nanosecond.
@@ -19,46 +19,47 @@ pub(crate) struct Pace {
 
 /// An instant on a link; the order is that of time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Default)]
-pub(crate) struct Instant {
+pub struct Instant {
     ns: u64,
     /// Units beyond `ns`, below [`Pace::units`].
     part: u64,
 }
 
 impl Instant {
-    pub(crate) const fn at(t: Nanos) -> Self {
+    /// This whole nanosecond.
+    pub const fn at(t: Nanos) -> Self {
         Self { ns: t.0, part: 0 }
     }
 
     /// Whether it is earlier than `t`.
     #[inline]
-    pub(crate) const fn is_before(self, t: Nanos) -> bool {
+    pub const fn is_before(self, t: Nanos) -> bool {
         self.ns < t.0
     }
 
     /// The first whole nanosecond after it.
     #[inline]
-    pub(crate) const fn just_after(self) -> Nanos {
+    pub const fn just_after(self) -> Nanos {
         Nanos(self.ns.saturating_add(1))
     }
 
     /// The first whole nanosecond at or after it.
     #[inline]
-    pub(crate) const fn ceil(self) -> Nanos {
+    pub const fn ceil(self) -> Nanos {
         Nanos(self.ns.saturating_add((self.part != 0) as u64))
     }
 }
 
 impl Pace {
     /// The pace of a rate of 1..=[`crate::config::MAX_RATE`] bit/s.
-    pub(crate) const fn new(rate: Rate) -> Self {
+    pub const fn new(rate: Rate) -> Self {
         let common = gcd(OCTET_TIMES_RATE, rate.0);
         Self { octet: OCTET_TIMES_RATE / common, units: rate.0 / common }
     }
 
     /// `start` plus the time of so many octets.
     #[inline]
-    pub(crate) const fn after(self, start: Instant, octets: u32) -> Instant {
+    pub const fn after(self, start: Instant, octets: u32) -> Instant {
         // At most 2^32 * 2^33 + 2^44 for sums of one frame: no overflow.
         let part = octets as u64 * self.octet + start.part;
         if self.units == 1 {
@@ -70,7 +71,7 @@ impl Pace {
     /// What must leave from `now` on until the link is free at `free` and `queued` octets are gone: wire octets and
     /// picoseconds, each rounded up.
     #[inline]
-    pub(crate) const fn backlog(self, now: Nanos, free: Instant, queued: u64) -> (u64, u64) {
+    pub const fn backlog(self, now: Nanos, free: Instant, queued: u64) -> (u64, u64) {
         let rest = if free.ns >= now.0 {
             (free.ns - now.0) as u128 * self.units as u128 + free.part as u128
         } else {

@@ -51,7 +51,7 @@ fn identity(cable: &Cable) -> PortIdentity {
 #[test]
 fn over_a_cable_ptp4l_measures_the_true_offset_on_each_transport() {
     println!("ptp4l {}", ptp4l::version().unwrap());
-    for transport in Transport::ALL {
+    for transport in Transport::PTP {
         let cable = Cable::new();
         let settings = Settings::new(transport);
         let mut server = ptp4l::Server::start(&cable.one, ONE, &settings).unwrap();

@@ -9,19 +9,26 @@
 
 mod client;
 mod error;
+mod measuring;
 pub mod message;
+pub mod ntp;
 mod record;
 mod report;
 mod server;
-mod socket;
+mod serving;
+pub(crate) mod socket;
 mod transport;
 
-pub use client::{Client, ClientConfig, ClientCounters};
+pub use client::{Client, ClientConfig};
 pub use error::ClockError;
+pub use measuring::ClientCounters;
+pub(crate) use measuring::Measuring;
 pub use message::PortIdentity;
 pub use record::{ClockSample, DelayRecord, MarkScale, Recording, SyncRecord};
 pub use report::{ClockReport, OffsetStatistics};
-pub use server::{Server, ServerConfig, ServerReport};
+pub use server::{Server, ServerConfig};
+pub use serving::ServerReport;
+pub(crate) use serving::{ANNOUNCE_INTERVAL, Serving};
 pub use transport::Transport;
 
 use std::time::Duration;

@@ -36,13 +36,13 @@ use std::{
 };
 
 /// Ethernet destination of all messages but peer delay (Annex E.3).
-const GROUP_L2: [u8; 6] = [0x01, 0x1B, 0x19, 0, 0, 0];
+pub(crate) const GROUP_L2: [u8; 6] = [0x01, 0x1B, 0x19, 0, 0, 0];
 /// IPv4 destination (Annex C.3).
-const GROUP_V4: Ipv4Addr = Ipv4Addr::new(224, 0, 1, 129);
+pub(crate) const GROUP_V4: Ipv4Addr = Ipv4Addr::new(224, 0, 1, 129);
 /// IPv6 destination with global scope (Annex D.3).
-const GROUP_V6: Ipv6Addr = Ipv6Addr::new(0xFF0E, 0, 0, 0, 0, 0, 0, 0x181);
+pub(crate) const GROUP_V6: Ipv6Addr = Ipv6Addr::new(0xFF0E, 0, 0, 0, 0, 0, 0, 0x181);
 /// Octets that UDP over IPv6 carries behind the message (Annex D.1).
-const TRAILER_V6: usize = 2;
+pub(crate) const TRAILER_V6: usize = 2;
 /// How long a transmit stamp may take; veth gives it within the call.
 const STAMP_PATIENCE: Duration = Duration::from_millis(50);
 /// Octets of an Ethernet header.
@@ -90,6 +90,11 @@ impl Sockets {
             fail("RTM_GETLINK", "use an Ethernet interface")(io::Error::other("it has no MAC address"))
         })?;
         let (event, general) = match transport {
+            Transport::NtpV4 | Transport::NtpV6 => {
+                return Err(fail("transport", "write L2, UDPv4 or UDPv6, or use `plimsoll sim`")(
+                    io::Error::other(format!("{transport} is simulated only")),
+                ));
+            }
             Transport::L2 => {
                 let open = |ethertype, group| {
                     packet::open(link.index, ethertype, group)
@@ -164,7 +169,7 @@ impl Sockets {
         let Some(Stamped { octets, at }) = self.read(false)? else { return Ok(None) };
         let message = match self.transport {
             Transport::L2 => Message::decode(octets.get(ETHERNET..).unwrap_or_default()),
-            Transport::UdpV4 | Transport::UdpV6 => Message::decode(&octets),
+            _ => Message::decode(&octets),
         };
         Ok(Some(Received { message, at }))
     }
@@ -181,7 +186,7 @@ impl Sockets {
         let group: SocketAddr = match self.transport {
             Transport::L2 => return self.sent(send(socket, &packet, SendFlags::empty()), "send"),
             Transport::UdpV4 => (GROUP_V4, port).into(),
-            Transport::UdpV6 => {
+            _ => {
                 packet.extend([0; TRAILER_V6]);
                 (GROUP_V6, port).into()
             }

@@ -1,4 +1,4 @@
-//! What carries PTP, by the names that linuxptp uses.
+//! What carries the exchange: for PTP by the names that linuxptp uses.
 
 use serde::{Deserialize, Serialize};
 use std::{fmt, str::FromStr};
@@ -15,11 +15,17 @@ pub enum Transport {
     /// UDP over IPv6, to ff0e::181.
     #[serde(rename = "UDPv6")]
     UdpV6,
+    /// NTP over UDP and IPv4, to port 123, with the marking extension field. Simulated only, for now.
+    #[serde(rename = "NTP/IPv4")]
+    NtpV4,
+    /// NTP over UDP and IPv6.
+    #[serde(rename = "NTP/IPv6")]
+    NtpV6,
 }
 
 impl Transport {
-    /// All three.
-    pub const ALL: [Self; 3] = [Self::L2, Self::UdpV4, Self::UdpV6];
+    /// Those of PTP.
+    pub const PTP: [Self; 3] = [Self::L2, Self::UdpV4, Self::UdpV6];
 
     /// Its name in files, results and ptp4l's `network_transport`.
     pub const fn name(self) -> &'static str {
@@ -27,7 +33,14 @@ impl Transport {
             Self::L2 => "L2",
             Self::UdpV4 => "UDPv4",
             Self::UdpV6 => "UDPv6",
+            Self::NtpV4 => "NTP/IPv4",
+            Self::NtpV6 => "NTP/IPv6",
         }
+    }
+
+    /// Whether it carries NTP.
+    pub const fn is_ntp(self) -> bool {
+        matches!(self, Self::NtpV4 | Self::NtpV6)
     }
 }
 
@@ -41,7 +54,7 @@ impl FromStr for Transport {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        Self::ALL
+        Self::PTP
             .into_iter()
             .find(|transport| transport.name().eq_ignore_ascii_case(text))
             .ok_or_else(|| format!("{text:?} is no transport of PTP; write L2, UDPv4 or UDPv6"))
@@ -54,7 +67,7 @@ mod tests {
 
     #[test]
     fn a_transport_reads_its_own_name_and_refuses_others_with_the_remedy() {
-        for transport in Transport::ALL {
+        for transport in Transport::PTP {
             assert_eq!(transport.name().parse(), Ok(transport));
             assert_eq!(serde_json::to_string(&transport).unwrap(), format!("\"{transport}\""));
         }

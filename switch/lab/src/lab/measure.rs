@@ -1,12 +1,12 @@
 //! One measurement: build, start flows and clocks, let them settle, measure, gather, take down.
 
-use super::tally::{Tally, Window};
 use super::{Lab, LabError, Progress, StateFile, Traffic};
-use crate::clock::{Client, ClientConfig, MarkScale, Recording, Server, ServerConfig};
+use crate::clock::{Client, ClientConfig, Recording, Server, ServerConfig};
 use crate::ptp4l;
+use crate::record::tally::{Tally, Window};
 use crate::record::{Collector, CsvFile, Sink};
 use crate::results::{ClockOutcome, Outcome};
-use crate::topology::{ClockPlan, Compensation, Daemon, Topology};
+use crate::topology::{ClockPlan, Daemon, Topology};
 use plimsoll_port::worker::{RecordWhat, Records};
 use rustix::time::{ClockId, clock_gettime};
 use std::path::PathBuf;
@@ -23,8 +23,6 @@ const RECORDS: usize = 1 << 17;
 const LOOK: Duration = Duration::from_millis(100);
 /// ptp4l takes its role, hears its master and measures the path within this time.
 const PTP4L_SETTLES: Duration = Duration::from_secs(4);
-/// sequenceId has 16 bits: after so many messages they come again.
-const SEQUENCE: u64 = 1 << 16;
 
 /// What a measurement is asked beside the topology.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -73,7 +71,7 @@ fn measure(
     let tally = Tally::new(Arc::clone(&window));
     let mut sinks: Vec<Box<dyn Sink>> = vec![Box::new(tally.clone())];
     if let Some(path) = &options.record {
-        let csv = CsvFile::create(path, names(&topology));
+        let csv = CsvFile::create(path, topology.port_names());
         let remedy = "name a file in a folder that may be written";
         sinks.push(Box::new(csv.map_err(|problem| LabError::state("record", problem, remedy))?));
     }
@@ -96,7 +94,10 @@ fn measure(
     outcome.failed.extend(collector.finish());
     let totals = tally.totals();
     match (snapshot, last) {
-        (Ok(snapshot), Ok(last)) => outcome.take_ports(&topology, &totals, &snapshot, &last),
+        (Ok(snapshot), Ok(last)) => {
+            outcome.take_ports(&topology, &totals);
+            outcome.take_machine(&snapshot, &last);
+        }
         (Err(e), _) => outcome.failed.push(e.to_string()),
         (_, Err(e)) => outcome.failed.push(e.to_string()),
     }
@@ -104,12 +105,10 @@ fn measure(
     for (plan, seen) in topology.clocks.iter().zip(clocks) {
         match seen {
             Ok(mut seen) => {
-                seen.recording.join(|id| {
-                    // Requests go to the server, Syncs to the client.
-                    let hops = if id.message_type == 1 { &plan.to_server } else { &plan.to_client };
-                    Some(totals.converted(hops, id))
-                });
-                outcome.take_clock(clock_outcome(plan, &topology, &seen, outcome.duration_s));
+                seen.recording.join(|id| Some(totals.converted_on_the_way(plan, id)));
+                let samples = seen.recording.samples(plan.scale(topology.marking.as_ref()));
+                let duration_s = outcome.duration_s;
+                outcome.take_clock(ClockOutcome::new(plan, &samples, &seen.recording, seen.log, duration_s));
             }
             Err(e) => outcome.failed.push(e.to_string()),
         }
@@ -261,7 +260,7 @@ fn built_in(lab: &Lab, plan: &ClockPlan, stop: &Arc<AtomicBool>) -> Result<Ends,
     let config = ClientConfig {
         domain: plan.domain,
         interval,
-        seed: lab.topology().seed,
+        seed: plan.seed,
         ..ClientConfig::new(INTERFACE, plan.transport)
     };
     let mut client = lab
@@ -304,29 +303,6 @@ fn spawn<T: Send + 'static>(
     thread::Builder::new().spawn(work).map_err(|e| {
         LabError::call(format!("clock {clock}"), "clone", e, "free memory, or raise the limit of threads")
     })
-}
-
-fn clock_outcome(plan: &ClockPlan, topology: &Topology, seen: &Seen, duration_s: f64) -> ClockOutcome {
-    let scale = MarkScale {
-        // Nobody takes marks into account: the clock is what it is.
-        delta_ps: match plan.compensation {
-            Compensation::None => 0,
-            Compensation::Clock | Compensation::Edge => topology.marking.map_or(0, |mark| mark.delta_ps),
-        },
-        saturated_at: match plan.saturated_at {
-            0 => u32::MAX,
-            marks => marks,
-        },
-    };
-    let samples = seen.recording.samples(scale);
-    let repeats = (duration_s * 1e9) as u64 / plan.interval_ns.max(1) > SEQUENCE;
-    ClockOutcome::new(plan, &samples, &seen.recording, seen.log, repeats)
-}
-
-fn names(topology: &Topology) -> Vec<(String, Vec<String>)> {
-    let ports =
-        |plan: &crate::topology::SwitchPlan| plan.config.ports.iter().map(|port| port.name.clone()).collect();
-    topology.switches.iter().map(|plan| (plan.name.clone(), ports(plan))).collect()
 }
 
 fn now(clock: ClockId) -> u64 {

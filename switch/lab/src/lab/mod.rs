@@ -10,7 +10,6 @@ mod measure;
 mod pin;
 mod progress;
 mod state;
-pub(crate) mod tally;
 mod traffic;
 
 pub use daemon::{down, exec, up};
@@ -46,6 +45,9 @@ impl Lab {
     /// # Errors
     /// [`LabError`]: whatever could not be made; nothing of it is left.
     pub fn start(topology: Topology, records: Option<Records>) -> Result<Self, LabError> {
+        if let Some([place, problem, remedy]) = topology.simulated_only() {
+            return Err(LabError::state(place, problem, remedy));
+        }
         let pinning = Pinning::plan(topology.cpu)?;
         pinning.confine()?;
         let namespaces = build::build(&topology)?;

@@ -2,6 +2,7 @@
 
 mod collector;
 mod csv;
+pub(crate) mod tally;
 
 pub use collector::{Collector, Sink};
 pub use csv::{CSV_HEADER, CsvFile};

@@ -5,6 +5,9 @@ use crate::ptp4l::LogSummary;
 use crate::topology::{ClockPlan, Compensation};
 use serde::Serialize;
 
+/// sequenceId has 16 bits: after so many messages they come again.
+const SEQUENCE: u64 = 1 << 16;
+
 /// One clock pair.
 ///
 /// Behind an edge (`compensation` is `edge`) the clock sees corrected messages only: `compensated` is what it measured,
@@ -31,14 +34,15 @@ impl ClockOutcome {
         samples: &[ClockSample],
         recording: &Recording,
         logged: Option<LogSummary>,
-        sequence_repeats: bool,
+        duration_s: f64,
     ) -> Self {
+        let repeats = (duration_s * 1e9) as u64 / plan.interval_ns.max(1) > SEQUENCE;
         Self {
             report: ClockReport::new(&plan.name, plan.daemon.name(), plan.transport, samples),
             compensation: plan.compensation,
             logged,
             counters: recording.counters,
-            sequence_repeats: sequence_repeats && plan.compensation == Compensation::Edge,
+            sequence_repeats: repeats && plan.compensation == Compensation::Edge,
         }
     }
 }

@@ -10,6 +10,7 @@ pub use ports::{DepthBytes, PortOutcome};
 pub use table::Table;
 
 use crate::lab::{Lab, Pinning};
+use crate::topology::Topology;
 use crate::traffic::FlowReport;
 use serde::Serialize;
 
@@ -60,8 +61,8 @@ pub struct Outcome {
     pub ports: Vec<PortOutcome>,
     /// The hosts' own drops.
     pub hosts: Vec<HostOutcome>,
-    /// Who ran where.
-    pub pinning: Pinning,
+    /// Who ran where; `null` where all of it was simulated.
+    pub pinning: Option<Pinning>,
     /// Whether every frame buffer was accounted for at the end.
     pub frames_conserved: bool,
     /// The machine was too busy: times are not those of the switch being emulated.
@@ -73,10 +74,11 @@ pub struct Outcome {
 }
 
 impl Outcome {
-    /// A result to be filled.
+    /// A lab's result, to be filled.
     pub(crate) fn of(lab: &Lab) -> Self {
         let topology = lab.topology();
-        let mut warnings = topology.warnings.clone();
+        let mut outcome = Self::new(topology, Some(lab.pinning().clone()));
+        let warnings = &mut outcome.warnings;
         if lab.pinning().shared {
             warnings.push(format!(
                 "there is one CPU only (number {}): the worker shares it with the hosts, and times lie; use two",
@@ -90,6 +92,17 @@ impl Outcome {
                 other.name, other.name
             ));
         }
+        if let Some(host) = topology.hosts.iter().find(|host| host.uplink.is_some()) {
+            warnings.push(format!(
+                "host {}: its uplink is for `plimsoll sim`; on veth hosts send unshaped",
+                host.name
+            ));
+        }
+        outcome
+    }
+
+    /// A result to be filled.
+    pub(crate) fn new(topology: &Topology, pinning: Option<Pinning>) -> Self {
         Self {
             lab: topology.name.clone(),
             duration_s: 0.0,
@@ -103,10 +116,10 @@ impl Outcome {
             flows: Vec::new(),
             ports: Vec::new(),
             hosts: Vec::new(),
-            pinning: lab.pinning().clone(),
+            pinning,
             frames_conserved: false,
             degraded: false,
-            warnings,
+            warnings: topology.warnings.clone(),
             failed: Vec::new(),
         }
     }
@@ -159,6 +172,7 @@ impl Outcome {
         let judged = self.ports.iter().filter(|port| port.release_late.frames >= ENOUGH);
         if let Some(port) = judged.max_by_key(|port| port.release_late.p99_ns)
             && port.release_late.p99_ns > LATE_NS
+            && let Some(pinning) = &self.pinning
         {
             self.degraded = true;
             self.warnings.push(format!(
@@ -166,7 +180,7 @@ impl Outcome {
                 port.switch,
                 port.port,
                 table::time(port.release_late.p99_ns as f64),
-                self.pinning.worker_cpu
+                pinning.worker_cpu
             ));
         }
     }

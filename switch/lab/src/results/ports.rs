@@ -1,7 +1,7 @@
 //! A port's line: rate asked and measured, depths, marks, how true its times were, what it lost.
 
 use super::Outcome;
-use crate::lab::tally::{PortTally, Totals};
+use crate::record::tally::{PortTally, Totals};
 use crate::topology::Topology;
 use plimsoll_port::PortCounters;
 use plimsoll_port::worker::{Lateness, Snapshot};
@@ -49,7 +49,7 @@ pub struct PortOutcome {
     pub inversions: u64,
     /// How much later, of all frames.
     pub late_arrival: Lateness,
-    /// How the port received: `native`, `generic`.
+    /// How the port received: `native`, `generic`; `simulated`.
     pub mode: String,
     /// Frames lost at the interface, around the switch, by reason, since the lab stands. `before_xdp` is what the
     /// neighbour sent faster than its end of the link takes.
@@ -72,7 +72,7 @@ impl PortOutcome {
             release_late: Lateness { within_1us: 1.0, ..Lateness::default() },
             inversions: 0,
             late_arrival: Lateness { within_1us: 1.0, ..Lateness::default() },
-            mode: String::new(),
+            mode: "simulated".to_owned(),
             losses: BTreeMap::new(),
         };
         if let Some(tally) = tally {
@@ -93,32 +93,29 @@ impl PortOutcome {
 }
 
 impl Outcome {
-    /// The ports' figures; `snapshot` is of the running worker, `last` of the stopped one.
-    pub(crate) fn take_ports(
-        &mut self,
-        topology: &Topology,
-        totals: &Totals,
-        snapshot: &Snapshot,
-        last: &Snapshot,
-    ) {
+    /// The ports' figures.
+    pub(crate) fn take_ports(&mut self, topology: &Topology, totals: &Totals) {
         for (s, plan) in topology.switches.iter().enumerate() {
-            let ports = snapshot.switches.get(s).map_or(&[][..], |switch| &switch.ports[..]);
             for (p, config) in plan.config.ports.iter().enumerate() {
-                let tally = totals.ports.get(&(s as u16, p as u16));
-                let rate = config.rate.map(|rate| rate.0);
-                let mut port = PortOutcome::new(&plan.name, &config.name, rate, tally, self.duration_s);
-                match ports.get(p) {
-                    Some(seen) if seen.description.is_some() => {
-                        port.mode =
-                            seen.description.as_ref().map(|d| d.mode.name().to_owned()).unwrap_or_default();
-                        port.losses = seen.counters.as_ref().map(losses).unwrap_or_default();
-                    }
-                    _ => self.failed.push(format!(
-                        "switch {}, port {}: its interface is gone; see `dmesg`",
-                        plan.name, config.name
-                    )),
+                let (tally, rate) = (totals.port(s, p), config.rate.map(|rate| rate.0));
+                self.ports.push(PortOutcome::new(&plan.name, &config.name, rate, tally, self.duration_s));
+            }
+        }
+    }
+
+    /// What the machine did around them; `snapshot` is of the running worker, `last` of the stopped one.
+    pub(crate) fn take_machine(&mut self, snapshot: &Snapshot, last: &Snapshot) {
+        let seen = snapshot.switches.iter().flat_map(|switch| &switch.ports);
+        for (port, seen) in self.ports.iter_mut().zip(seen) {
+            match &seen.description {
+                Some(description) => {
+                    port.mode = description.mode.name().to_owned();
+                    port.losses = seen.counters.as_ref().map(losses).unwrap_or_default();
                 }
-                self.ports.push(port);
+                None => self.failed.push(format!(
+                    "switch {}, port {}: its interface is gone; see `dmesg`",
+                    port.switch, port.port
+                )),
             }
         }
         self.frames_conserved = snapshot.frames_conserved && last.frames.is_whole();

@@ -175,16 +175,21 @@ impl Outcome {
     }
 
     fn footer(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let cpus: Vec<_> = self.pinning.other_cpus.iter().map(ToString::to_string).collect();
-        write!(
-            f,
-            "{}: measured {:.1} s, seed {}; worker on CPU {}, everything else on {}",
-            self.lab,
-            self.duration_s,
-            self.seed,
-            self.pinning.worker_cpu,
-            cpus.join(", ")
-        )?;
+        match &self.pinning {
+            Some(pinning) => {
+                let cpus: Vec<_> = pinning.other_cpus.iter().map(ToString::to_string).collect();
+                write!(
+                    f,
+                    "{}: measured {:.1} s, seed {}; worker on CPU {}, everything else on {}",
+                    self.lab,
+                    self.duration_s,
+                    self.seed,
+                    pinning.worker_cpu,
+                    cpus.join(", ")
+                )?;
+            }
+            None => write!(f, "{}: simulated {:.1} s, seed {}", self.lab, self.duration_s, self.seed)?,
+        }
         if let Some(m) = self.marking {
             write!(f, "; delta {}, R {}", time(m.delta_ns), m.thresholds)?;
         }
@@ -273,7 +278,7 @@ mod tests {
                 losses: BTreeMap::from([("before_xdp", 7)]),
             }],
             hosts: vec![HostOutcome { name: "client".into(), rx_dropped: 1, tx_dropped: 0 }],
-            pinning: Pinning { worker_cpu: 1, other_cpus: vec![0], shared: false },
+            pinning: Some(Pinning { worker_cpu: 1, other_cpus: vec![0], shared: false }),
             frames_conserved: true,
             degraded: false,
             warnings: vec!["a thing".into()],

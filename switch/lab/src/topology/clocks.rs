@@ -2,10 +2,11 @@
 
 use super::error::{Source, TopologyError};
 use super::file::{Clock, File};
+use super::flows::stream;
 use super::network::{Network, Node};
 use super::ports::SwitchPlan;
-use crate::clock::Transport;
-use plimsoll_core::{PortConfig, config::wire_octets};
+use crate::clock::{MarkScale, Transport, ntp};
+use plimsoll_core::{MarkConfig, PortConfig, config::wire_octets};
 use serde::{Deserialize, Serialize};
 use std::collections::HashSet;
 use std::fmt;
@@ -81,6 +82,8 @@ pub struct ClockPlan {
     pub compensation: Compensation,
     /// PTP domain: pairs of one file do not hear each other.
     pub domain: u8,
+    /// Seed of the instants at which the client asks.
+    pub seed: u64,
     /// Marks from which on a message may have waited longer than they say: the least of N and the sum of all R on the
     /// way; 0 where nothing marks.
     pub saturated_at: u32,
@@ -88,6 +91,23 @@ pub struct ClockPlan {
     pub to_client: Vec<Hop>,
     /// Switch ports by which messages leave for the server.
     pub to_server: Vec<Hop>,
+}
+
+impl ClockPlan {
+    /// What a mark means to this clock, in a network that marks so.
+    pub(crate) fn scale(&self, marking: Option<&MarkConfig>) -> MarkScale {
+        MarkScale {
+            // Nobody takes marks into account: the clock is what it is.
+            delta_ps: match self.compensation {
+                Compensation::None => 0,
+                Compensation::Clock | Compensation::Edge => marking.map_or(0, |mark| mark.delta_ps),
+            },
+            saturated_at: match self.saturated_at {
+                0 => u32::MAX,
+                marks => marks,
+            },
+        }
+    }
 }
 
 /// A switch port on a way, as the worker numbers them.
@@ -156,6 +176,16 @@ fn compensation(source: &Source<'_>, clock: &Clock, marking: bool) -> Result<Com
     if asked != Compensation::None && !marking {
         return fail(format!("is \"{asked}\" without [marking]"), "write [marking], or \"none\"");
     }
+    if clock.daemon == Daemon::Ptp4l && clock.transport.0.is_ntp() {
+        return fail(
+            "stands at a ptp4l over NTP".into(),
+            "write daemon = \"plimsoll\", or a transport of PTP",
+        );
+    }
+    if asked == Compensation::Edge && clock.transport.0.is_ntp() {
+        let remedy = "write \"clock\": NTP has no correctionField that an edge could write into";
+        return fail("is \"edge\" for NTP".into(), remedy);
+    }
     if asked == Compensation::Clock && clock.daemon != Daemon::Plimsoll {
         return fail(
             format!("is \"clock\", but {} does not read marks", clock.daemon),
@@ -171,6 +201,7 @@ pub(super) fn plan(
     network: &Network,
     switches: &[SwitchPlan],
     marking: bool,
+    seed: u64,
 ) -> Result<Vec<ClockPlan>, TopologyError> {
     let mut clocks: Vec<ClockPlan> = Vec::new();
     for (index, clock) in raw.clock.iter().enumerate() {
@@ -203,6 +234,7 @@ pub(super) fn plan(
             interval_ns: interval(source, clock)?,
             compensation: compensation(source, clock, marking)?,
             domain,
+            seed: stream(seed, index),
             saturated_at: saturated_at(switches, &to_client).min(saturated_at(switches, &to_server)),
             to_client,
             to_server,
@@ -230,11 +262,13 @@ fn port<'s>(switches: &'s [SwitchPlan], hop: &Hop) -> &'s PortConfig {
 /// Nanoseconds by which a message takes longer to the client than to the server on idle links, as their rates and
 /// delays say: what no clock can see, and half of which is its error.
 pub(super) fn asymmetry_ns(switches: &[SwitchPlan], clock: &ClockPlan) -> f64 {
-    // 44 octets of PTP over Ethernet or UDP.
+    // 44 octets of PTP over Ethernet or UDP; NTP with its extension field.
     let frame = wire_octets(match clock.transport {
         Transport::L2 => 14 + 44,
         Transport::UdpV4 => 14 + 20 + 8 + 44,
         Transport::UdpV6 => 14 + 40 + 8 + 44,
+        Transport::NtpV4 => 14 + 20 + 8 + ntp::LEN as u32,
+        Transport::NtpV6 => 14 + 40 + 8 + ntp::LEN as u32,
     });
     let takes = |hops: &[Hop]| -> f64 {
         hops.iter()

@@ -122,6 +122,7 @@ pub(super) struct Bridge {}
 pub(super) struct Host {
     pub(super) address: Option<Spanned<Ipv4Addr>>,
     pub(super) address6: Option<Spanned<Ipv6Addr>>,
+    pub(super) uplink: Option<Spanned<LinkRate>>,
 }
 
 /// `[[link]]`
@@ -185,6 +186,8 @@ pub(super) struct Flow {
     pub(super) sizes: Option<Sizes>,
     pub(super) on: Option<Spanned<Span>>,
     pub(super) off: Option<Spanned<Span>>,
+    pub(super) dscp: Option<Spanned<u8>>,
+    pub(super) uncapped: Option<Spanned<bool>>,
     #[serde(default)]
     pub(super) family: Family,
 }

@@ -5,7 +5,7 @@ use super::file::{Family, File, Flow, Kind, Sizes};
 use super::hosts::HostPlan;
 use super::network::{Network, Node};
 use super::ports::SwitchPlan;
-use crate::traffic::{FlowKind, FlowSpec, SizeDistribution, TrafficError};
+use crate::traffic::{FlowKind, FlowSpec, SizeDistribution, TrafficError, UNCAPPED};
 use plimsoll_core::{ByteCount, Rate, config::WIRE_OVERHEAD};
 use std::collections::HashMap;
 use std::net::SocketAddr;
@@ -80,9 +80,9 @@ pub(super) fn plan(
             kind: reader.kind()?,
             rate: Rate(0),
             size: reader.size()?,
-            // Streams of one file differ, and stay as they are when another flow is added behind.
-            seed: seed.wrapping_mul(0x9E37_79B9_7F4A_7C15).wrapping_add(index as u64),
-            mtu: ground.network.mtu(&way),
+            seed: stream(seed, index),
+            mtu: if reader.uncapped()? { UNCAPPED } else { ground.network.mtu(&way) },
+            dscp: flow.dscp.as_ref().map_or(0, |dscp| *dscp.get_ref()),
         };
         let spec = reader.rate(spec)?;
         reader.check(&spec, target)?;
@@ -104,6 +104,12 @@ pub(super) fn plan(
         ));
     }
     Ok(flows)
+}
+
+/// Seed of the flow (or clock) of this number: streams of one file differ, and stay as they are when another flow is
+/// added behind.
+pub(super) const fn stream(seed: u64, index: usize) -> u64 {
+    seed.wrapping_mul(0x9E37_79B9_7F4A_7C15).wrapping_add(index as u64)
 }
 
 impl Ground<'_> {
@@ -164,6 +170,18 @@ impl Reader<'_> {
                 FlowKind::OnOff { on_ns: on.get_ref().nanos(), off_ns: off.get_ref().nanos() }
             }
         })
+    }
+
+    /// Whether sizes beyond the MTU stay as they were drawn.
+    fn uncapped(&self) -> Result<bool, TopologyError> {
+        let Some(uncapped) = self.flow.uncapped.as_ref().filter(|uncapped| *uncapped.get_ref()) else {
+            return Ok(false);
+        };
+        if self.flow.paper.is_some() || self.flow.sizes == Some(Sizes::Exponential) {
+            return Ok(true);
+        }
+        let remedy = "leave it out, or write sizes = \"exponential\": fixed sizes are what the file says";
+        self.fail(Some(uncapped.span()), "uncapped", "is for sizes of exponential law", remedy)
     }
 
     fn size(&self) -> Result<SizeDistribution, TopologyError> {
@@ -235,8 +253,13 @@ impl Reader<'_> {
         match spec.bounds(target) {
             Ok(_) => Ok(()),
             Err(TrafficError::Spec { problem, remedy, .. }) => {
-                let key = if matches!(spec.kind, FlowKind::OnOff { on_ns: 0, .. }) { "on" } else { "size" };
+                let key = match spec.kind {
+                    _ if spec.dscp > 63 => "dscp",
+                    FlowKind::OnOff { on_ns: 0, .. } => "on",
+                    _ => "size",
+                };
                 let span = match key {
+                    "dscp" => self.flow.dscp.as_ref().map(Spanned::span),
                     "on" => self.flow.on.as_ref().map(Spanned::span),
                     _ => self.flow.size.as_ref().map(Spanned::span),
                 };

@@ -1,8 +1,9 @@
 //! Hosts: addresses that nobody has to write down.
 
 use super::error::{Source, TopologyError};
-use super::file::File;
+use super::file::{File, Host};
 use super::network::{Network, Node};
+use plimsoll_core::{Rate, config::MAX_RATE};
 use std::collections::HashMap;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -24,6 +25,8 @@ pub struct HostPlan {
     pub mac: [u8; 6],
     /// MTU of its interface.
     pub mtu: u32,
+    /// Rate of its own link, towards the network; `None`: it sends at once. Simulated only: on veth hosts send unshaped.
+    pub uplink: Option<Rate>,
 }
 
 pub(super) fn plan(
@@ -42,6 +45,7 @@ pub(super) fn plan(
             v6: Ipv6Addr::new(0xFD77, 0, 0, 0, 0, 0, u16::from(high), u16::from(low)),
             mac: [0x02, 0x50, 0x4C, 0, high, low],
             mtu: 1500,
+            uplink: None,
         };
         host.mtu = network
             .links
@@ -51,6 +55,7 @@ pub(super) fn plan(
         if let Some(written) = raw.host.get(name.as_str()) {
             host.v4 = written.address.as_ref().map_or(host.v4, |a| *a.get_ref());
             host.v6 = written.address6.as_ref().map_or(host.v6, |a| *a.get_ref());
+            host.uplink = uplink(source, name, written)?;
         }
         hosts.push(host);
     }
@@ -80,6 +85,17 @@ pub(super) fn plan(
         }
     }
     Ok(hosts)
+}
+
+fn uplink(source: &Source<'_>, name: &str, host: &Host) -> Result<Option<Rate>, TopologyError> {
+    let Some(written) = &host.uplink else { return Ok(None) };
+    match written.get_ref().0 {
+        Some(rate) if rate.0 > MAX_RATE => {
+            let key = format!("host.{name}.uplink");
+            Err(source.error(Some(written.span()), key, format!("is {rate}"), "write 10tbit at most"))
+        }
+        rate => Ok(rate),
+    }
 }
 
 fn usable(address: IpAddr) -> bool {

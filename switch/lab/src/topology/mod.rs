@@ -24,6 +24,7 @@ pub use network::{Cable, CableEnd, Node};
 pub use ports::SwitchPlan;
 pub use run::{RunFile, RunPort, RunSwitch};
 
+use crate::traffic::UNCAPPED;
 use error::Source;
 use file::File;
 use network::Network;
@@ -143,7 +144,7 @@ impl Topology {
             overrides.load,
             &mut warnings,
         )?;
-        let clocks = clocks::plan(&source, &raw, &network, &switches, marking.is_some())?;
+        let clocks = clocks::plan(&source, &raw, &network, &switches, marking.is_some(), seed)?;
         for switch in &switches {
             warnings.extend(switch.config.warnings().iter().map(ToString::to_string));
         }
@@ -185,6 +186,44 @@ impl Topology {
             clocks,
             warnings,
         })
+    }
+
+    /// The same network with other traffic.
+    pub fn with_seed(&self, seed: u64) -> Self {
+        let mut other = Self { seed, ..self.clone() };
+        for (index, flow) in other.flows.iter_mut().enumerate() {
+            flow.spec.seed = flows::stream(seed, index);
+        }
+        for (index, clock) in other.clocks.iter_mut().enumerate() {
+            clock.seed = flows::stream(seed, index);
+        }
+        other
+    }
+
+    /// What of this network exists in the simulator only: the place, why, and what to write for a lab.
+    pub fn simulated_only(&self) -> Option<[String; 3]> {
+        let ntp = self.clocks.iter().find(|clock| clock.transport.is_ntp()).map(|clock| {
+            [
+                format!("clock {}", clock.name),
+                format!("{} exists in `plimsoll sim` only", clock.transport),
+                "write transport = \"udp4\", or run `plimsoll sim`".into(),
+            ]
+        });
+        let uncapped = || {
+            let flow = self.flows.iter().find(|flow| flow.spec.mtu == UNCAPPED)?;
+            Some([
+                format!("flow {}", flow.name),
+                "frames beyond the MTU exist in `plimsoll sim` only".into(),
+                "leave uncapped out, or run `plimsoll sim`".into(),
+            ])
+        };
+        ntp.or_else(uncapped)
+    }
+
+    /// The switches' names, each with its ports' names.
+    pub(crate) fn port_names(&self) -> Vec<(String, Vec<String>)> {
+        let ports = |plan: &SwitchPlan| plan.config.ports.iter().map(|port| port.name.clone()).collect();
+        self.switches.iter().map(|plan| (plan.name.clone(), ports(plan))).collect()
     }
 
     /// The host of this name.

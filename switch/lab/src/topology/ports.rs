@@ -166,7 +166,10 @@ fn check_directions(
             let from = ends[1 - at];
             if !is_switch(from) {
                 let problem = format!("to-{to}: {} is no switch, and sends unshaped", network.name(from));
-                let remedy = format!("leave to-{to} out; only what switches send can be shaped");
+                let remedy = format!(
+                    "leave to-{to} out: only what switches send can be shaped; a host's own link has its rate by \
+                     uplink at [host.NAME], in `plimsoll sim`"
+                );
                 return Err(source.error(Some(span), key, problem, remedy));
             }
         }

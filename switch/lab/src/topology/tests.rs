@@ -1,6 +1,6 @@
 use super::*;
 use crate::clock::Transport;
-use crate::traffic::{FlowKind, SizeDistribution};
+use crate::traffic::{FlowKind, SizeDistribution, UNCAPPED};
 use plimsoll_core::Rate;
 use plimsoll_port::worker::{ReleaseAt, Stall};
 
@@ -108,6 +108,43 @@ fn idle_joins_a_switch_a_bridge_and_two_hosts_directly() {
     assert!(t.clocks.iter().all(|c| c.compensation == Compensation::None && c.saturated_at == 0));
     let domains: Vec<_> = t.clocks.iter().map(|c| c.domain).collect();
     assert_eq!(domains, [0, 1, 2]);
+}
+
+#[test]
+fn what_only_the_simulator_follows_is_read_and_named() {
+    let t = parse(&one_hop(
+        "[[flow]]\nfrom = \"a\"\nto = \"c\"\npaper = \"SF\"\nuncapped = true\ndscp = 46\n[[clock]]\n\
+         server = \"a\"\nclient = \"c\"",
+    ))
+    .unwrap();
+    assert_eq!((t.flows[0].spec.mtu, t.flows[0].spec.dscp), (UNCAPPED, 46));
+    assert_eq!(t.simulated_only().unwrap()[0], "flow flow0");
+    let uplink = one_hop("").replace("[host.b]", "[host.b]\nuplink = \"1gbit\"");
+    let t = parse(&uplink).unwrap();
+    assert_eq!((t.hosts[1].uplink, t.hosts[0].uplink), (Some(Rate(1_000_000_000)), None));
+    assert_eq!(t.simulated_only(), None, "a lab says that it does not follow it");
+    let ntp = one_hop("[[clock]]\nserver = \"a\"\nclient = \"c\"\ntransport = \"ntp6\"");
+    let t = parse(&ntp).unwrap();
+    assert_eq!(t.clocks[0].transport, Transport::NtpV6);
+    assert!(t.simulated_only().unwrap()[1].contains("NTP/IPv6 exists in `plimsoll sim` only"));
+    let fixed = "[[flow]]\nfrom = \"a\"\nto = \"c\"\nload = 0.5\nuncapped = true";
+    assert!(refusal(&one_hop(fixed)).contains("flow.uncapped: is for sizes of exponential law"));
+    let dscp = "[[flow]]\nfrom = \"a\"\nto = \"c\"\nload = 0.5\ndscp = 64";
+    let refused = refusal(&one_hop(dscp));
+    assert!(refused.contains(": flow.dscp: its dscp is 64; write 0 to 63"), "{refused}");
+    let ptp4l = format!("{ntp}\ndaemon = \"ptp4l\"\ncompensation = \"none\"");
+    assert!(refusal(&ptp4l).contains("a ptp4l over NTP"));
+    let rate = one_hop("").replace("\"10mbit\"", "{ to-c = \"10mbit\", to-s1 = \"1gbit\" }");
+    assert!(refusal(&rate).contains("uplink at [host.NAME]"));
+}
+
+#[test]
+fn another_seed_changes_every_stream_and_nothing_else() {
+    let t = Topology::load("three-hop", &Overrides::default()).unwrap();
+    let other = t.with_seed(2);
+    let asked = Topology::load("three-hop", &Overrides { seed: Some(2), ..Overrides::default() }).unwrap();
+    assert_eq!((&other.flows, &other.clocks, other.seed), (&asked.flows, &asked.clocks, 2));
+    assert!(t.flows.iter().zip(&other.flows).all(|(one, two)| one.spec.seed != two.spec.seed));
 }
 
 #[test]
@@ -371,7 +408,10 @@ fn flows_and_clocks_are_refused_where_they_cannot_be() {
             clock("daemon = \"ptp4l\"\ninterval = \"10ms\""),
             "is 10ms, which ptp4l cannot be told; write a power of two",
         ),
-        (clock("transport = \"tcp\""), "\"tcp\" carries no PTP; write l2, udp4 or udp6"),
+        (
+            clock("transport = \"tcp\""),
+            "\"tcp\" carries neither PTP nor NTP; write l2, udp4 or udp6, or ntp4 or ntp6",
+        ),
         (
             clock("daemon = \"ptp4l\"\ncompensation = \"clock\"\n[marking]\ndelta = \"1us\""),
             "is \"clock\", but ptp4l does not read marks; write \"edge\", or daemon = \"plimsoll\"",

@@ -146,7 +146,7 @@ impl<'de> Deserialize<'de> for MacText {
     }
 }
 
-/// What carries PTP: `l2`, `udp4`, `udp6`, or as linuxptp writes them.
+/// What carries the exchange: PTP over `l2`, `udp4`, `udp6` (or as linuxptp writes them), or NTP over `ntp4`, `ntp6`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct TransportName(pub(super) Transport);
 
@@ -157,7 +157,11 @@ impl<'de> Deserialize<'de> for TransportName {
             "l2" => Ok(Self(Transport::L2)),
             "udp4" | "udpv4" => Ok(Self(Transport::UdpV4)),
             "udp6" | "udpv6" => Ok(Self(Transport::UdpV6)),
-            _ => Err(de::Error::custom(format!("{text:?} carries no PTP; write l2, udp4 or udp6"))),
+            "ntp4" | "ntpv4" => Ok(Self(Transport::NtpV4)),
+            "ntp6" | "ntpv6" => Ok(Self(Transport::NtpV6)),
+            _ => Err(de::Error::custom(format!(
+                "{text:?} carries neither PTP nor NTP; write l2, udp4 or udp6, or ntp4 or ntp6"
+            ))),
         }
     }
 }

@@ -4,6 +4,7 @@
 //! and rates are those of the wire: a frame costs its octets, padded to 60, and 24 more (preamble 8, FCS 4, gap 12).
 
 mod error;
+mod law;
 mod payload;
 mod report;
 mod schedule;
@@ -17,4 +18,4 @@ pub use report::{FlowReport, LatencySummary};
 pub use schedule::{Due, Schedule};
 pub use sink::{Sink, SinkReport};
 pub use source::{Source, SourceReport, sleep_until};
-pub use spec::{FlowKind, FlowSpec, PaperFlow, SizeBounds, SizeDistribution};
+pub use spec::{FlowKind, FlowSpec, PaperFlow, SizeBounds, SizeDistribution, UNCAPPED};

@@ -1,9 +1,8 @@
 //! When each frame of a flow is due and how long it is: an endless sequence that its seed repeats exactly.
 
-use super::{FlowKind, FlowSpec, SizeBounds, SizeDistribution};
+use super::{FlowKind, FlowSpec, SizeBounds, SizeDistribution, law::exponential};
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
-use rand_distr::{Distribution, Exp1};
 
 /// One frame that is due.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -43,7 +42,7 @@ impl Schedule {
         sizes.set_stream(1);
         let (gap_ps, burst_ps) = match spec.kind {
             FlowKind::OnOff { on_ns, off_ns } => {
-                (mean_ps * on_ns as f64 / (on_ns as f64 + off_ns as f64), exponential(on_ns, &mut times))
+                (mean_ps * on_ns as f64 / (on_ns as f64 + off_ns as f64), period(on_ns, &mut times))
             }
             FlowKind::Poisson | FlowKind::Constant => (mean_ps, 0.0),
         };
@@ -64,7 +63,7 @@ impl Schedule {
     /// The next frame.
     pub fn next_due(&mut self) -> Due {
         let gap_ps = match self.kind {
-            FlowKind::Poisson => self.gap_ps * Distribution::<f64>::sample(&Exp1, &mut self.times),
+            FlowKind::Poisson => exponential(self.gap_ps, &mut self.times),
             FlowKind::Constant => std::mem::replace(&mut self.next_gap_ps, self.gap_ps),
             FlowKind::OnOff { on_ns, off_ns } => {
                 // A gap that the burst's end cuts goes on in the next burst, so that the mean rate is kept.
@@ -72,8 +71,8 @@ impl Schedule {
                 let mut pauses = 0.0;
                 while gap > self.burst_ps {
                     gap -= self.burst_ps;
-                    pauses += self.burst_ps + exponential(off_ns, &mut self.times);
-                    self.burst_ps = exponential(on_ns, &mut self.times);
+                    pauses += self.burst_ps + period(off_ns, &mut self.times);
+                    self.burst_ps = period(on_ns, &mut self.times);
                 }
                 self.burst_ps -= gap;
                 pauses + gap
@@ -82,18 +81,17 @@ impl Schedule {
         self.now_ps += gap_ps.round() as u128;
         let wire = match self.size {
             SizeDistribution::Fixed { wire } => wire,
-            SizeDistribution::Exponential { mean_wire } => {
-                let octets = mean_wire * Distribution::<f64>::sample(&Exp1, &mut self.sizes);
-                (octets.round() as u32).clamp(self.bounds.min, self.bounds.max)
-            }
+            SizeDistribution::Exponential { mean_wire } => (exponential(mean_wire, &mut self.sizes).round()
+                as u32)
+                .clamp(self.bounds.min, self.bounds.max),
         };
         Due { at_ns: (self.now_ps / 1000) as u64, wire }
     }
 }
 
-/// A time of exponential law with this mean, in picoseconds.
-fn exponential(mean_ns: u64, rng: &mut ChaCha8Rng) -> f64 {
-    mean_ns as f64 * 1e3 * Distribution::<f64>::sample(&Exp1, rng)
+/// The length of a burst or pause, in picoseconds.
+fn period(mean_ns: u64, rng: &mut ChaCha8Rng) -> f64 {
+    exponential(mean_ns as f64 * 1e3, rng)
 }
 
 #[cfg(test)]
@@ -116,7 +114,7 @@ mod tests {
     }
 
     fn spec(kind: FlowKind, size: SizeDistribution) -> FlowSpec {
-        FlowSpec { name: "f".into(), kind, rate: Rate(70_000_000), size, seed: 7, mtu: 1500 }
+        FlowSpec { name: "f".into(), kind, rate: Rate(70_000_000), size, seed: 7, mtu: 1500, dscp: 0 }
     }
 
     #[test]
@@ -132,9 +130,9 @@ mod tests {
     }
 
     const PINNED: &[Due] = &[
-        Due { at_ns: 100_509, wire: 900 },
-        Due { at_ns: 144_351, wire: 189 },
-        Due { at_ns: 243_163, wire: 573 },
+        Due { at_ns: 201_918, wire: 1072 },
+        Due { at_ns: 239_444, wire: 155 },
+        Due { at_ns: 305_857, wire: 560 },
     ];
 
     #[test]

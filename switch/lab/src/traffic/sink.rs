@@ -240,6 +240,7 @@ mod tests {
             size: SizeDistribution::Exponential { mean_wire: 800.0 },
             seed: 3,
             mtu: 1500,
+            dscp: 0,
         };
         let target = sink.address();
         // A stray of another flow and one too short to be any.

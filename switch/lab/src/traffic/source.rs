@@ -10,6 +10,7 @@ use hdrhistogram::Histogram;
 use plimsoll_core::Rate;
 use rustix::{
     io::Errno,
+    net::sockopt::{set_ip_tos, set_ipv6_tclass},
     thread::{ClockId, clock_nanosleep_absolute, set_current_timer_slack},
     time::{Timespec, clock_gettime},
 };
@@ -79,6 +80,14 @@ impl Source {
             source,
         };
         let socket = UdpSocket::bind(any).map_err(|e| fail("bind", e))?;
+        let octet = spec.dscp << 2;
+        match target {
+            SocketAddr::V4(_) => {
+                set_ip_tos(&socket, octet).map_err(|e| fail("setsockopt IP_TOS", e.into()))?
+            }
+            SocketAddr::V6(_) => set_ipv6_tclass(&socket, octet.into())
+                .map_err(|e| fail("setsockopt IPV6_TCLASS", e.into()))?,
+        }
         socket.connect(target).map_err(|e| fail("connect", e))?;
         Ok(Self { spec, target, bounds, socket })
     }

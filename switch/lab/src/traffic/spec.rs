@@ -52,7 +52,7 @@ impl SizeDistribution {
             // E[min(max(X, a), b)] of an exponential X of mean m is a + m (e^(-a/m) - e^(-b/m)).
             Self::Exponential { mean_wire: m } => {
                 let (a, b) = (f64::from(bounds.min), f64::from(bounds.max));
-                a + m * ((-a / m).exp() - (-b / m).exp())
+                a + m * (libm::exp(-a / m) - libm::exp(-b / m))
             }
         }
     }
@@ -101,9 +101,15 @@ pub struct FlowSpec {
     pub size: SizeDistribution,
     /// The same seed gives the same frames at the same times.
     pub seed: u64,
-    /// MTU of the host's interface in octets.
+    /// MTU of the host's interface in octets: no packet is longer. [`UNCAPPED`] where none exists in the simulator.
     pub mtu: u32,
+    /// DSCP of its packets, 0..=63: it decides the traffic class (RFC 2474).
+    pub dscp: u8,
 }
+
+/// [`FlowSpec::mtu`] of a flow whose sizes nothing cuts but the length field of IPv4; frames of it exist in the simulator
+/// only.
+pub const UNCAPPED: u32 = 65_535;
 
 impl FlowSpec {
     /// A flow of the paper on a link of rate `link`: the size law and the share of the link that Table III gives it,
@@ -118,6 +124,7 @@ impl FlowSpec {
             size: SizeDistribution::Exponential { mean_wire: f64::from(mean_wire) },
             seed,
             mtu: 1500,
+            dscp: 0,
         }
     }
 
@@ -131,6 +138,9 @@ impl FlowSpec {
         };
         let bounds = SizeBounds::new(target, self.mtu);
         let SizeBounds { min, max, .. } = bounds;
+        if self.dscp > 63 {
+            return refuse(format!("its dscp is {}", self.dscp), "write 0 to 63: DSCP has six bits".into());
+        }
         if self.rate.0 == 0 {
             return refuse("its rate is 0".into(), "give it a rate above 0, or leave the flow out".into());
         }

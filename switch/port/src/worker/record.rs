@@ -65,7 +65,8 @@ pub struct Sent {
 }
 
 impl Record {
-    pub(super) fn discard(d: &Discard) -> Self {
+    /// A frame that the core dropped; of switch 0.
+    pub fn discard(d: &Discard) -> Self {
         Self {
             switch: 0,
             ingress: d.ingress,
@@ -83,7 +84,8 @@ impl Record {
         Self::of(d, Fate::Dropped(DropReason::PortDown), message)
     }
 
-    pub(super) fn sent(
+    /// A frame that left at `released`, late by so much; of switch 0.
+    pub fn sent(
         d: &Departure,
         released: Nanos,
         lateness_ns: i64,

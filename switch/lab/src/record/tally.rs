@@ -1,7 +1,7 @@
 //! What the ports did during the measurement, from the worker's records of every frame.
 
 use crate::record::Sink;
-use crate::topology::Hop;
+use crate::topology::{ClockPlan, Hop};
 use hdrhistogram::Histogram;
 use plimsoll_core::wire::ptp::MessageId;
 use plimsoll_core::{MarkOutcome, config::wire_octets};
@@ -122,16 +122,63 @@ impl PortTally {
 /// What the records come to.
 #[derive(Debug, Default)]
 pub(crate) struct Totals {
-    /// By switch and port.
-    pub(crate) ports: HashMap<(u16, u16), PortTally>,
+    /// By switch and port; `None` where nothing was recorded.
+    ports: Vec<Vec<Option<Box<PortTally>>>>,
     /// Nanoseconds that edge conversion added to each message's correctionField, by the port that did: a flooded
     /// message is converted at every edge it leaves by, each copy by its own count.
     converted: HashMap<(Hop, MessageId), u64>,
 }
 
 impl Totals {
+    /// The figures of a port; `None` where it did nothing.
+    pub(crate) fn port(&self, switch: usize, port: usize) -> Option<&PortTally> {
+        self.ports.get(switch)?.get(port)?.as_deref()
+    }
+
+    fn port_mut(&mut self, switch: usize, port: usize) -> &mut PortTally {
+        if self.ports.len() <= switch {
+            self.ports.resize_with(switch + 1, Vec::new);
+        }
+        let ports = &mut self.ports[switch];
+        if ports.len() <= port {
+            ports.resize_with(port + 1, || None);
+        }
+        ports[port].get_or_insert_with(|| Box::new(PortTally::new()))
+    }
+
+    /// Takes a record; only what `holds` says of the instant of its release (or, dropped, of its arrival) counts. What
+    /// edges converted is kept always: clocks are cut by their own times.
+    #[inline]
+    pub(crate) fn take(&mut self, record: &Record, holds: impl FnOnce(u64) -> bool) {
+        let Some(egress) = record.egress else { return };
+        if let (Fate::Sent(sent), Some(message)) = (&record.fate, record.message)
+            && sent.mark.converted_ns > 0
+        {
+            let hop = Hop { switch: record.switch, port: egress.0 };
+            *self.converted.entry((hop, message)).or_default() += sent.mark.converted_ns;
+        }
+        let at = match &record.fate {
+            Fate::Sent(sent) => sent.released.0,
+            Fate::Dropped(_) => record.arrived.0,
+        };
+        if !holds(at) {
+            return;
+        }
+        let port = self.port_mut(usize::from(record.switch), egress.index());
+        match &record.fate {
+            Fate::Sent(sent) => port.sent(record, sent),
+            Fate::Dropped(_) => port.dropped += 1,
+        }
+    }
+
+    /// Nanoseconds that edges added to a message of this clock pair.
+    pub(crate) fn converted_on_the_way(&self, plan: &ClockPlan, message: &MessageId) -> u64 {
+        // Requests go to the server, Syncs to the client.
+        self.converted(if message.message_type == 1 { &plan.to_server } else { &plan.to_client }, message)
+    }
+
     /// Nanoseconds that edges on this way added to a message.
-    pub(crate) fn converted(&self, hops: &[Hop], message: &MessageId) -> u64 {
+    fn converted(&self, hops: &[Hop], message: &MessageId) -> u64 {
         hops.iter().filter_map(|hop| self.converted.get(&(*hop, *message))).sum()
     }
 }
@@ -155,26 +202,7 @@ impl Tally {
 
 impl Sink for Tally {
     fn take(&mut self, record: &Record) -> Result<(), String> {
-        let mut totals = self.totals();
-        let Some(egress) = record.egress else { return Ok(()) };
-        if let (Fate::Sent(sent), Some(message)) = (&record.fate, record.message)
-            && sent.mark.converted_ns > 0
-        {
-            let hop = Hop { switch: record.switch, port: egress.0 };
-            *totals.converted.entry((hop, message)).or_default() += sent.mark.converted_ns;
-        }
-        let at = match &record.fate {
-            Fate::Sent(sent) => sent.released.0,
-            Fate::Dropped(_) => record.arrived.0,
-        };
-        if !self.window.holds(at) {
-            return Ok(());
-        }
-        let port = totals.ports.entry((record.switch, egress.0)).or_insert_with(PortTally::new);
-        match &record.fate {
-            Fate::Sent(sent) => port.sent(record, sent),
-            Fate::Dropped(_) => port.dropped += 1,
-        }
+        self.totals().take(record, |at| self.window.holds(at));
         Ok(())
     }
 }
@@ -230,7 +258,7 @@ mod tests {
         }
         // 1538 octets in 123.04 us each are 100 Mbit/s.
         for n in 1..=ENOUGH {
-            assert_eq!(tally.totals().ports[&(0, 1)].measured_bps(), None, "too few to tell");
+            assert_eq!(tally.totals().port(0, 1).unwrap().measured_bps(), None, "too few to tell");
             tally.take(&record(1_500_000 + n * 123_040, 1538, 2003, none)).unwrap();
         }
         let dropped = Fate::Dropped(DropReason::QueueBytes);
@@ -238,7 +266,7 @@ mod tests {
             .take(&Record { fate: dropped, arrived: Nanos(2_000_000), ..record(2_000_000, 0, 0, none) })
             .unwrap();
         let totals = tally.totals();
-        let port = &totals.ports[&(0, 1)];
+        let port = totals.port(0, 1).unwrap();
         assert_eq!((port.frames, port.wire_octets, port.dropped), (52, 52 * 1538, 1));
         assert!((port.measured_bps().unwrap() / 100e6 - 1.0).abs() < 1e-9);
         assert_eq!(port.inversions(), 52, "each was 3 ns out of order");
@@ -271,7 +299,7 @@ mod tests {
             tally.take(&record).unwrap();
         }
         let totals = tally.totals();
-        let port = &totals.ports[&(0, 1)];
+        let port = totals.port(0, 1).unwrap();
         assert_eq!((port.marks.clone(), port.saturated), (BTreeMap::from([(0, 1), (3, 2)]), 1));
         let way = [Hop { switch: 0, port: 1 }, Hop { switch: 1, port: 2 }];
         assert_eq!(totals.converted(&way, &message), 430);

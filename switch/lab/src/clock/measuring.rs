@@ -1,0 +1,239 @@
+//! What a client makes of the messages it sends and hears; sockets and time are somebody else's.
+
+use super::{
+    DelayRecord, PortIdentity, Recording, SyncRecord, log_interval,
+    message::{Body, Message, MessageError, flags},
+};
+use plimsoll_core::wire::word::{Direction, Word};
+use serde::Serialize;
+use std::{collections::VecDeque, time::Duration};
+
+/// Messages that wait for their other half; older ones are given up. 16 s at 64 a second.
+const PENDING: usize = 1024;
+
+/// What came to nothing at a client.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct ClientCounters {
+    /// Syncs without their Follow_Up, or the reverse.
+    pub incomplete_syncs: u64,
+    /// Delay_Reqs without an answer.
+    pub unanswered_requests: u64,
+    /// Syncs without a receive stamp.
+    pub syncs_without_stamp: u64,
+    /// Delay_Reqs that the kernel refused or gave no transmit stamp for.
+    pub requests_without_stamp: u64,
+    /// Marking words of no valid mode: taken as no mark.
+    pub invalid_words: u64,
+    /// Messages that are none, of another domain, of another server, for another client, or came twice.
+    pub ignored: u64,
+}
+
+/// A client's side of the exchange.
+#[derive(Debug)]
+pub(crate) struct Measuring {
+    identity: PortIdentity,
+    /// Between two Delay_Reqs.
+    interval: Duration,
+    sequence: u16,
+    /// The first server heard, by Sync, Follow_Up or Announce; the client stays with it.
+    server: Option<PortIdentity>,
+    halves: VecDeque<HalfSync>,
+    /// sequenceId and t3 of Delay_Reqs on their way.
+    asked: VecDeque<(u16, u64)>,
+    recording: Recording,
+}
+
+/// What is known of a Sync whose other half is still to come; Follow_Up may overtake it.
+#[derive(Debug, Default)]
+struct HalfSync {
+    sequence: u16,
+    /// t2, correctionField and marks of the Sync.
+    sync: Option<(u64, i64, u32)>,
+    /// t1 and correctionField of the Follow_Up.
+    follow_up: Option<(u64, i64)>,
+}
+
+impl Measuring {
+    /// A client that has heard nothing yet.
+    pub(crate) fn new(identity: PortIdentity, domain: u8, interval: Duration) -> Self {
+        Self {
+            identity,
+            interval,
+            sequence: 0,
+            server: None,
+            halves: VecDeque::new(),
+            asked: VecDeque::new(),
+            recording: Recording { domain, ..Recording::default() },
+        }
+    }
+
+    /// The identity that its messages carry.
+    pub(crate) const fn identity(&self) -> PortIdentity {
+        self.identity
+    }
+
+    /// The next Delay_Req, once a server has been heard. [`Measuring::asked`] follows.
+    pub(crate) fn request(&mut self) -> Option<Message> {
+        self.server?;
+        let sequence = self.sequence;
+        self.sequence = sequence.wrapping_add(1);
+        Some(Message {
+            domain: self.recording.domain,
+            flags: 0,
+            correction: 0,
+            word: 0,
+            source: self.identity,
+            sequence,
+            log_interval: log_interval(self.interval),
+            body: Body::DelayReq { origin_ns: 0 },
+        })
+    }
+
+    /// The Delay_Req of this number was sent at `t3`; `None` where it was not, or nobody knows when.
+    pub(crate) fn asked(&mut self, sequence: u16, t3: Option<u64>) {
+        let Some(t3) = t3 else {
+            self.recording.counters.requests_without_stamp += 1;
+            return;
+        };
+        self.asked.push_back((sequence, t3));
+        if self.asked.len() > PENDING {
+            self.asked.pop_front();
+            self.recording.counters.unanswered_requests += 1;
+        }
+    }
+
+    /// Hands over what was seen; what is still under way came to nothing.
+    pub(crate) fn finish(&mut self) -> Recording {
+        let counters = &mut self.recording.counters;
+        counters.incomplete_syncs += self.halves.len() as u64;
+        counters.unanswered_requests += self.asked.len() as u64;
+        self.halves.clear();
+        self.asked.clear();
+        let domain = self.recording.domain;
+        std::mem::replace(&mut self.recording, Recording { domain, ..Recording::default() })
+    }
+
+    /// Takes a message that arrived, and when (CLOCK_REALTIME, ns; `None` without a stamp).
+    pub(crate) fn take(&mut self, message: Result<Message, MessageError>, at: Option<u64>) {
+        let (domain, server) = (self.recording.domain, &mut self.server);
+        let ours = |message: &Message| message.domain == domain && is_of_server(server, message);
+        let Some(message) = message.ok().filter(ours) else {
+            self.recording.counters.ignored += 1;
+            return;
+        };
+        match message.body {
+            Body::Sync { origin_ns } => {
+                let Some(t2) = at else {
+                    self.recording.counters.syncs_without_stamp += 1;
+                    return;
+                };
+                let count = self.count(message.word, Direction::Reverse);
+                let two_step = message.flags & flags::TWO_STEP != 0;
+                self.complete(message, |half| {
+                    half.sync = half.sync.or(Some((t2, message.correction, count)));
+                    if !two_step {
+                        half.follow_up = Some((origin_ns, 0));
+                    }
+                });
+            }
+            Body::FollowUp { origin_ns } => {
+                self.complete(message, |half| half.follow_up = Some((origin_ns, message.correction)));
+            }
+            Body::DelayResp { receive_ns, requesting } => self.answered(&message, receive_ns, requesting),
+            Body::Announce { .. } | Body::DelayReq { .. } => {}
+        }
+    }
+
+    fn count(&mut self, word: u32, direction: Direction) -> u32 {
+        Word::decode(word).map_or_else(
+            |_| {
+                self.recording.counters.invalid_words += 1;
+                0
+            },
+            |word| word.count(direction),
+        )
+    }
+
+    /// Adds what a message tells to its half, and records the Sync where that makes it whole.
+    fn complete(&mut self, message: Message, tell: impl FnOnce(&mut HalfSync)) {
+        let sequence = message.sequence;
+        let place = self.halves.iter().rposition(|half| half.sequence == sequence).unwrap_or_else(|| {
+            self.halves.push_back(HalfSync { sequence, ..HalfSync::default() });
+            self.halves.len() - 1
+        });
+        let half = &mut self.halves[place];
+        tell(half);
+        if let HalfSync { sync: Some((t2, in_sync, count)), follow_up: Some((t1, in_follow_up)), .. } = *half
+        {
+            self.halves.remove(place);
+            self.recording.syncs.push(SyncRecord {
+                sequence,
+                source: message.source,
+                t1,
+                t2,
+                correction: in_sync.saturating_add(in_follow_up),
+                count,
+                converted_ns: 0.0,
+            });
+        } else if self.halves.len() > PENDING {
+            self.halves.pop_front();
+            self.recording.counters.incomplete_syncs += 1;
+        }
+    }
+
+    fn answered(&mut self, response: &Message, t4: u64, requesting: PortIdentity) {
+        let mine = requesting == self.identity;
+        let place = self.asked.iter().rposition(|&(sequence, _)| mine && sequence == response.sequence);
+        let Some((sequence, t3)) = place.and_then(|place| self.asked.remove(place)) else {
+            self.recording.counters.ignored += 1;
+            return;
+        };
+        let count = self.count(response.word, Direction::Forward);
+        let in_correction = response.flags & flags::COMPENSATED != 0;
+        self.recording.delays.push(DelayRecord {
+            sequence,
+            source: self.identity,
+            t3,
+            t4,
+            correction: response.correction,
+            count: if in_correction { 0 } else { count },
+            count_in_correction: if in_correction { count } else { 0 },
+            converted_ns: 0.0,
+        });
+    }
+}
+
+/// Whether a message of the domain is the server's. The first that says what only a server says is it: requests of
+/// other clients come by multicast too.
+fn is_of_server(server: &mut Option<PortIdentity>, message: &Message) -> bool {
+    if matches!(message.body, Body::Sync { .. } | Body::FollowUp { .. } | Body::Announce { .. }) {
+        server.get_or_insert(message.source);
+    }
+    *server == Some(message.source)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn another_clients_request_makes_no_server() {
+        let message = |last: u8, body| Message {
+            domain: 0,
+            flags: 0,
+            correction: 0,
+            word: 0,
+            source: PortIdentity([last; 10]),
+            sequence: 0,
+            log_interval: 0,
+            body,
+        };
+        let mut server = None;
+        assert!(!is_of_server(&mut server, &message(7, Body::DelayReq { origin_ns: 0 })));
+        assert_eq!(server, None);
+        assert!(is_of_server(&mut server, &message(1, Body::Sync { origin_ns: 0 })));
+        assert!(!is_of_server(&mut server, &message(2, Body::Sync { origin_ns: 0 })));
+        assert!(!is_of_server(&mut server, &message(7, Body::DelayReq { origin_ns: 0 })));
+        assert_eq!(server, Some(message(1, Body::Sync { origin_ns: 0 }).source));
+    }
+}
