@@ -1,0 +1,59 @@
+//! Bad input, named.
+
+/// Input that has no meaning.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+pub enum ModelError {
+    /// A quantity outside its range.
+    #[error("{argument} is {value}; it must be {range}")]
+    Range {
+        /// What was given.
+        argument: &'static str,
+        /// Its value as text.
+        value: String,
+        /// What it may be.
+        range: &'static str,
+    },
+    /// A text that is no law of delays.
+    #[error("{text:?} {problem}; {remedy}")]
+    Law {
+        /// The text.
+        text: String,
+        /// What is wrong with it.
+        problem: String,
+        /// What to write instead.
+        remedy: String,
+    },
+}
+
+impl ModelError {
+    pub(crate) fn range(argument: &'static str, value: impl ToString, range: &'static str) -> Self {
+        Self::Range { argument, value: value.to_string(), range }
+    }
+}
+
+/// `value`, where it is a finite number above 0.
+pub(crate) fn positive(argument: &'static str, value: f64) -> Result<f64, ModelError> {
+    if value > 0.0 && value.is_finite() {
+        Ok(value)
+    } else {
+        Err(ModelError::range(argument, value, "a finite number above 0"))
+    }
+}
+
+/// `value`, where it is a finite number of at least 0.
+pub(crate) fn not_negative(argument: &'static str, value: f64) -> Result<f64, ModelError> {
+    if value >= 0.0 && value.is_finite() {
+        Ok(value)
+    } else {
+        Err(ModelError::range(argument, value, "a finite number, 0 or above"))
+    }
+}
+
+/// `value`, where it is a probability above 0.
+pub(crate) fn share(argument: &'static str, value: f64) -> Result<f64, ModelError> {
+    if value > 0.0 && value <= 1.0 {
+        Ok(value)
+    } else {
+        Err(ModelError::range(argument, value, "above 0 and at most 1"))
+    }
+}
