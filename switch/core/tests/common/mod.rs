@@ -1,7 +1,9 @@
 //! Frames, a pool and an egress for tests: real octets, classified as the switch classifies them.
 #![allow(dead_code, unreachable_pub, clippy::unwrap_used)] // each test uses its part
 
-use etherparse::{PacketBuilder, SlicedPacket, TransportSlice};
+use etherparse::{
+    IpNumber, Ipv4Header, Ipv4Options, Ipv6Header, NetSlice, SlicedPacket, TransportSlice, UdpHeader,
+};
 use plimsoll_classify::{Class, WINDOW, classify};
 use plimsoll_core::{Departure, Discard, Egress, FrameId, Nanos, Pool, PortId, Switch};
 
@@ -115,16 +117,111 @@ pub fn plain(source: [u8; 6], destination: [u8; 6], tci: Option<u16>, len: usize
 
 /// A UDP packet with this DSCP and payload length.
 pub fn ip(source: [u8; 6], destination: [u8; 6], dscp: u8, payload: usize) -> Vec<u8> {
-    let mut header =
-        etherparse::Ipv4Header::new(0, 64, etherparse::IpNumber::UDP, [10, 0, 0, 1], [10, 0, 0, 2]).unwrap();
-    header.dscp = dscp.try_into().unwrap();
-    let mut frame = Vec::new();
-    PacketBuilder::ethernet2(source, destination)
-        .ip(etherparse::IpHeaders::Ipv4(header, Default::default()))
-        .udp(5001, 5001)
-        .write(&mut frame, &vec![0xA5; payload])
-        .unwrap();
-    frame
+    Packet { tos: dscp << 2, ..Packet::default() }.udp(source, destination, 5001, &vec![0xA5; payload])
+}
+
+/// How a UDP packet is written: by etherparse, from the ground up.
+#[derive(Clone, Debug, Default)]
+pub struct Packet {
+    pub v6: bool,
+    /// DSCP and ECN: the TOS octet or traffic class.
+    pub tos: u8,
+    /// TCIs, at most two.
+    pub tags: Vec<u16>,
+    /// Words of IPv4 options, 0..=10.
+    pub options: u8,
+    pub id: u16,
+    /// The first of several fragments (IPv4).
+    pub fragment: bool,
+    pub sum: Sum,
+}
+
+/// What stands in the UDP checksum.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum Sum {
+    #[default]
+    Complete,
+    Zero,
+    /// The pseudo-header's sum, as a local socket leaves it.
+    Partial,
+}
+
+impl Packet {
+    /// Where the IP header begins.
+    pub fn l3(&self) -> usize {
+        14 + 4 * self.tags.len()
+    }
+
+    /// Where the UDP payload begins.
+    pub fn payload(&self) -> usize {
+        self.l3() + if self.v6 { 40 } else { 20 + 4 * usize::from(self.options) } + 8
+    }
+
+    pub fn udp(&self, source: [u8; 6], destination: [u8; 6], port: u16, payload: &[u8]) -> Vec<u8> {
+        let mut frame = [destination, source].concat();
+        for tci in &self.tags {
+            frame.extend([0x81, 0]);
+            frame.extend(tci.to_be_bytes());
+        }
+        let length = 8 + payload.len() as u16;
+        let mut udp = if self.v6 {
+            let header = Ipv6Header {
+                traffic_class: self.tos,
+                payload_length: length,
+                next_header: IpNumber::UDP,
+                hop_limit: 64,
+                source: [0xFD; 16],
+                destination: [0xFE; 16],
+                ..Ipv6Header::default()
+            };
+            frame.extend([0x86, 0xDD]);
+            frame.extend(header.to_bytes());
+            UdpHeader::with_ipv6_checksum(40_000, port, &header, payload).unwrap()
+        } else {
+            let options = vec![1; usize::from(self.options) * 4];
+            let mut header = Ipv4Header::new(length, 64, IpNumber::UDP, [10, 0, 0, 1], [10, 0, 0, 2]).unwrap();
+            header.dscp = (self.tos >> 2).try_into().unwrap();
+            header.ecn = (self.tos & 3).try_into().unwrap();
+            header.identification = self.id;
+            header.more_fragments = self.fragment;
+            header.options = Ipv4Options::try_from(&options[..]).unwrap();
+            header.set_payload_len(usize::from(length)).unwrap();
+            header.header_checksum = header.calc_header_checksum();
+            frame.extend([8, 0]);
+            frame.extend(header.to_bytes());
+            UdpHeader::with_ipv4_checksum(40_000, port, &header, payload).unwrap()
+        };
+        match self.sum {
+            Sum::Complete => {}
+            Sum::Zero => udp.checksum = 0,
+            Sum::Partial => {
+                let addresses: &[u8] = if self.v6 { &frame[frame.len() - 32..] } else { &[10, 0, 0, 1, 10, 0, 0, 2] };
+                let words = addresses.chunks(2).map(|w| u32::from(u16::from_be_bytes([w[0], w[1]])));
+                let sum = words.sum::<u32>() + 17 + u32::from(length);
+                udp.checksum = ((sum & 0xFFFF) + (sum >> 16)) as u16;
+            }
+        }
+        frame.extend(udp.to_bytes());
+        frame.extend(payload);
+        frame.resize(frame.len().max(60), 0);
+        frame
+    }
+}
+
+/// An NTP header of this version and mode.
+pub fn ntp(version: u8, mode: u8) -> Vec<u8> {
+    let mut message = vec![0; 48];
+    message[0] = version << 3 | mode;
+    message[40..48].copy_from_slice(&[0xE5, 0xA1, 1, 2, 3, 4, 5, 6]);
+    message
+}
+
+/// The extension field with this marking word.
+pub fn ntp_field(word: u32) -> Vec<u8> {
+    let mut field = vec![0xF5, 0xC0, 0, 28, b'C', b'M', b'C', b'1'];
+    field.extend(word.to_be_bytes());
+    field.resize(28, 0);
+    field
 }
 
 /// How a PTP message is carried.
@@ -136,6 +233,29 @@ pub enum Carrier {
 }
 
 /// A PTP event message of this type with this word and correction.
+pub fn ptp_message(message_type: u8, word: u32, correction: i64) -> Vec<u8> {
+    let len = if message_type >= 2 { 54 } else { 44 };
+    let mut message = vec![0; len];
+    message[..4].copy_from_slice(&[message_type, 0x12, 0, len as u8]);
+    message[8..16].copy_from_slice(&correction.to_be_bytes());
+    message[16..20].copy_from_slice(&word.to_be_bytes());
+    message
+}
+
+/// A frame with this after its EtherType, with these tags.
+pub fn ethernet(source: [u8; 6], destination: [u8; 6], tags: &[u16], ethertype: u16, payload: &[u8]) -> Vec<u8> {
+    let mut frame = [destination, source].concat();
+    for tci in tags {
+        frame.extend([0x81, 0]);
+        frame.extend(tci.to_be_bytes());
+    }
+    frame.extend(ethertype.to_be_bytes());
+    frame.extend(payload);
+    frame.resize(frame.len().max(60), 0);
+    frame
+}
+
+/// A frame with a PTP event message in it.
 pub fn ptp(
     source: [u8; 6],
     destination: [u8; 6],
@@ -144,41 +264,28 @@ pub fn ptp(
     word: u32,
     correction: i64,
 ) -> Vec<u8> {
-    let len = if message_type >= 2 { 54 } else { 44 };
-    let mut message = vec![0; len];
-    message[..4].copy_from_slice(&[message_type, 0x12, 0, len as u8]);
-    message[8..16].copy_from_slice(&correction.to_be_bytes());
-    message[16..20].copy_from_slice(&word.to_be_bytes());
-    let mut frame = Vec::new();
+    let message = ptp_message(message_type, word, correction);
+    let packet = Packet { v6: carrier == Carrier::Udp6, ..Packet::default() };
     match carrier {
-        Carrier::Ethernet => {
-            frame.extend([destination, source].concat());
-            frame.extend([0x88, 0xF7]);
-            frame.extend(message);
-            frame.resize(frame.len().max(60), 0);
-        }
-        Carrier::Udp4 => PacketBuilder::ethernet2(source, destination)
-            .ipv4([10, 0, 0, 1], [224, 0, 1, 129], 1)
-            .udp(319, 319)
-            .write(&mut frame, &message)
-            .unwrap(),
-        Carrier::Udp6 => PacketBuilder::ethernet2(source, destination)
-            .ipv6([0xFE; 16], [0xFF; 16], 1)
-            .udp(319, 319)
-            .write(&mut frame, &message)
-            .unwrap(),
+        Carrier::Ethernet => ethernet(source, destination, &[], 0x88F7, &message),
+        Carrier::Udp4 | Carrier::Udp6 => packet.udp(source, destination, 319, &message),
     }
-    frame
 }
 
-/// Whether the frame's UDP checksum, where it has one, is what another library computes.
+/// Whether the frame's checksums, IPv4's and UDP's where it has them, are what another library computes.
 pub fn sum_is_right(frame: &[u8]) -> bool {
     let sliced = SlicedPacket::from_ethernet(frame).unwrap();
+    if let Some(NetSlice::Ipv4(ip)) = &sliced.net {
+        let header = ip.header().to_header();
+        if header.header_checksum != header.calc_header_checksum() {
+            return false;
+        }
+    }
     let Some(TransportSlice::Udp(udp)) = sliced.transport else { return true };
     let header = udp.to_header();
     let computed = match sliced.net.unwrap() {
-        etherparse::NetSlice::Ipv4(ip) => header.calc_checksum_ipv4(&ip.header().to_header(), udp.payload()),
-        etherparse::NetSlice::Ipv6(ip) => header.calc_checksum_ipv6(&ip.header().to_header(), udp.payload()),
+        NetSlice::Ipv4(ip) => header.calc_checksum_ipv4(&ip.header().to_header(), udp.payload()),
+        NetSlice::Ipv6(ip) => header.calc_checksum_ipv6(&ip.header().to_header(), udp.payload()),
         _ => unreachable!("no other network layer is built here"),
     };
     header.checksum == computed.unwrap()
