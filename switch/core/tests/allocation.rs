@@ -3,12 +3,15 @@
 
 use plimsoll_classify::Class;
 use plimsoll_core::{
-    Departure, Egress, FrameId, MarkConfig, Nanos, Pool, PortConfig, PortId, Rate, Switch, SwitchConfig,
+    Counter, Departure, EcnConfig, EcnOutcome, EcnScope, Ect, Egress, FrameId, MarkConfig, MarkOutcome,
+    Nanos, Pool, PortConfig, PortId, Rate, Switch, SwitchConfig,
 };
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 mod common;
+
+use common::Packet;
 
 /// Counts what is asked of the system's allocator.
 struct Counting;
@@ -92,25 +95,38 @@ impl Egress for Gone {
     }
 }
 
-/// Alone in its file: another test's thread would be counted too.
-#[test]
-fn steady_state_allocates_nothing() {
+fn switch(change: impl Fn(&mut PortConfig)) -> Switch {
     let mark = MarkConfig { counter_max: 1000, ..MarkConfig::new(32, 12_000_000) };
-    let port = |name: &str| PortConfig {
-        rate: Some(Rate(100_000_000)),
-        mark: Some(mark),
-        edge: name == "c",
-        queue_frames: Some(200),
-        ..PortConfig::new(name)
+    let port = |name: &str| {
+        let mut port = PortConfig {
+            rate: Some(Rate(100_000_000)),
+            mark: Some(mark),
+            edge: name == "c",
+            queue_frames: Some(200),
+            ..PortConfig::new(name)
+        };
+        change(&mut port);
+        port
     };
-    let ports = vec![port("a"), port("b"), port("c"), PortConfig::new("d")];
-    let mut switch = Switch::new(SwitchConfig {
-        ports,
+    Switch::new(SwitchConfig {
+        ports: vec![port("a"), port("b"), port("c"), PortConfig::new("d")],
         fdb_capacity: 16,
         fdb_age: Nanos(5_000_000),
         ..Default::default()
     })
-    .unwrap();
+    .unwrap()
+}
+
+/// Alone in its file: another test's thread would be counted too.
+#[test]
+fn steady_state_allocates_nothing() {
+    let ecn = EcnConfig { threshold_ps: 12_000_000, scope: EcnScope::All };
+    let mut classical = switch(|port| (port.ecn, port.remark) = (Some(ecn), Some(Ect::Zero)));
+    let mut counting = switch(|port| {
+        port.edge = false;
+        port.mark.as_mut().unwrap().counter = Counter::ShiftBoth;
+        port.mark.as_mut().unwrap().carriers.ecn = true;
+    });
     let mut pool = Chunks::new(4096);
     let mut gone = Gone(Vec::with_capacity(4096));
     let station = common::station;
@@ -122,9 +138,14 @@ fn steady_state_allocates_nothing() {
                 1 => common::ptp(station(0), [0x01, 0x1B, 0x19, 0, 0, 0], common::Carrier::Ethernet, 0, 0, 0),
                 2 => common::plain(station(n), [0xFF; 6], None, 1514),
                 3 => common::plain(station(1), station(0), Some(u16::from(n) << 8), 700),
-                4 => vec![n; 10],
+                4 if n < 128 => vec![n; 10],
+                4 => {
+                    let request = [common::ntp(4, 3), common::ntp_field(0)].concat();
+                    let packet = Packet { v6: n % 16 == 4, tos: n, ..Packet::default() };
+                    packet.udp(station(0), station(1), 123, &request)
+                }
                 5 => common::ptp(station(0), station(2), common::Carrier::Udp6, 1, 0, 0),
-                _ => common::ip(station(0), station(1), n % 64, 1400),
+                _ => Packet { tos: n, ..Packet::default() }.udp(station(0), station(1), 5001, &[7; 1400]),
             };
             let info = common::classified(&octets);
             (u16::from(n % 8 == 3), octets, info)
@@ -142,13 +163,17 @@ fn steady_state_allocates_nothing() {
     };
     // Not even the first round allocates: nothing has to warm up.
     let before = ALLOCATIONS.load(Ordering::Relaxed);
-    for _ in 0..100 {
-        round(&mut switch);
+    for switch in [&mut classical, &mut counting] {
+        for _ in 0..100 {
+            round(switch);
+        }
     }
     assert_eq!(ALLOCATIONS.load(Ordering::Relaxed) - before, 0);
-    let stats = switch.stats();
-    assert!(
-        stats.ports[1].drops.total() > 0 && stats.ports[1].mark.get(plimsoll_core::MarkOutcome::Marked) > 0
-    );
-    assert!(stats.fdb.refused > 0 && stats.fdb.aged > 0, "{:?}", stats.fdb);
+    for switch in [classical, counting] {
+        let stats = switch.stats();
+        let port = &stats.ports[1];
+        assert!(port.drops.total() > 0 && port.mark.get(MarkOutcome::Marked) > 0);
+        assert!(port.ecn.get(EcnOutcome::Marked) > 0, "{:?}", port.ecn);
+        assert!(stats.fdb.refused > 0 && stats.fdb.aged > 0, "{:?}", stats.fdb);
+    }
 }

@@ -179,7 +179,8 @@ impl Packet {
             UdpHeader::with_ipv6_checksum(40_000, port, &header, payload).unwrap()
         } else {
             let options = vec![1; usize::from(self.options) * 4];
-            let mut header = Ipv4Header::new(length, 64, IpNumber::UDP, [10, 0, 0, 1], [10, 0, 0, 2]).unwrap();
+            let mut header =
+                Ipv4Header::new(length, 64, IpNumber::UDP, [10, 0, 0, 1], [10, 0, 0, 2]).unwrap();
             header.dscp = (self.tos >> 2).try_into().unwrap();
             header.ecn = (self.tos & 3).try_into().unwrap();
             header.identification = self.id;
@@ -195,7 +196,8 @@ impl Packet {
             Sum::Complete => {}
             Sum::Zero => udp.checksum = 0,
             Sum::Partial => {
-                let addresses: &[u8] = if self.v6 { &frame[frame.len() - 32..] } else { &[10, 0, 0, 1, 10, 0, 0, 2] };
+                let addresses: &[u8] =
+                    if self.v6 { &frame[frame.len() - 32..] } else { &[10, 0, 0, 1, 10, 0, 0, 2] };
                 let words = addresses.chunks(2).map(|w| u32::from(u16::from_be_bytes([w[0], w[1]])));
                 let sum = words.sum::<u32>() + 17 + u32::from(length);
                 udp.checksum = ((sum & 0xFFFF) + (sum >> 16)) as u16;
@@ -243,7 +245,13 @@ pub fn ptp_message(message_type: u8, word: u32, correction: i64) -> Vec<u8> {
 }
 
 /// A frame with this after its EtherType, with these tags.
-pub fn ethernet(source: [u8; 6], destination: [u8; 6], tags: &[u16], ethertype: u16, payload: &[u8]) -> Vec<u8> {
+pub fn ethernet(
+    source: [u8; 6],
+    destination: [u8; 6],
+    tags: &[u16],
+    ethertype: u16,
+    payload: &[u8],
+) -> Vec<u8> {
     let mut frame = [destination, source].concat();
     for tci in tags {
         frame.extend([0x81, 0]);
@@ -274,13 +282,23 @@ pub fn ptp(
 
 /// Whether the frame's checksums, IPv4's and UDP's where it has them, are what another library computes.
 pub fn sum_is_right(frame: &[u8]) -> bool {
-    let sliced = SlicedPacket::from_ethernet(frame).unwrap();
-    if let Some(NetSlice::Ipv4(ip)) = &sliced.net {
-        let header = ip.header().to_header();
-        if header.header_checksum != header.calc_header_checksum() {
-            return false;
+    ipv4_sum_is_right(frame) && udp_sum_is_right(frame)
+}
+
+/// The same of the IPv4 header alone.
+pub fn ipv4_sum_is_right(frame: &[u8]) -> bool {
+    match SlicedPacket::from_ethernet(frame).unwrap().net {
+        Some(NetSlice::Ipv4(ip)) => {
+            let header = ip.header().to_header();
+            header.header_checksum == header.calc_header_checksum()
         }
+        _ => true,
     }
+}
+
+/// The same of UDP alone; none (zero) is not right.
+pub fn udp_sum_is_right(frame: &[u8]) -> bool {
+    let sliced = SlicedPacket::from_ethernet(frame).unwrap();
     let Some(TransportSlice::Udp(udp)) = sliced.transport else { return true };
     let header = udp.to_header();
     let computed = match sliced.net.unwrap() {

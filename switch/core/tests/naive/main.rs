@@ -1,16 +1,20 @@
 //! The switch against the naive model: random ports, frames and moments of advancing; every departure, start, end,
-//! depth, r, word, correction and drop must be the model's, exactly.
+//! depth, r, word, ECN bits, correction and drop must be the model's, exactly, and no other octet may change.
 #![allow(clippy::unwrap_used)]
 
 #[path = "../common/mod.rs"]
 mod common;
+mod frames;
+mod marks;
 mod model;
 
-use common::{Bench, Carrier, sum_is_right};
-use model::{Left, Lost, Priority, Sent, Sync};
-use plimsoll_classify::{Flags, Kind};
+use common::{Bench, Carrier, ipv4_sum_is_right, udp_sum_is_right};
+use frames::{Content, Made, Places, content};
+use model::{Left, Lost, Sent};
+use plimsoll_classify::Flags;
 use plimsoll_core::{
-    Departure, Depth, DepthScope, DepthUnit, MarkConfig, Nanos, PortConfig, Rate, SwitchConfig,
+    Carriers, Counter, Departure, Depth, DepthScope, DepthUnit, EcnConfig, EcnOutcome, EcnScope, Ect,
+    MarkConfig, Nanos, PortConfig, Rate, SwitchConfig,
 };
 use proptest::prelude::*;
 use std::collections::HashMap;
@@ -36,37 +40,6 @@ enum Destination {
     Broadcast,
     PtpMulticast,
     Reserved(u8),
-}
-
-#[derive(Clone, Copy, Debug)]
-enum Content {
-    Plain { len: usize, tci: Option<u16> },
-    Ip { dscp: u8, payload: usize },
-    Ptp { carrier: u8, sync: Sync },
-}
-
-fn content() -> impl Strategy<Value = Content> {
-    let len = || prop_oneof![Just(60usize), 14usize..1519, Just(1514)];
-    let tci = (0u16..8, prop_oneof![Just(0u16), 5u16..7]).prop_map(|(pcp, vid)| pcp << 13 | vid);
-    let word = prop_oneof![
-        4 => Just(0u32),
-        3 => (0u32..70).prop_map(|n| 1 << 30 | n),
-        1 => (0u32..40, 0u32..40).prop_map(|(f, r)| 2 << 30 | f << 15 | r),
-        1 => (0u32..30).prop_map(|n| 3 << 30 | ((1 << n) - 1)),
-        1 => (0u32..15, 0u32..15).prop_map(|(f, r)| 7 << 29 | ((1 << f) - 1) << 14 | ((1 << r) - 1)),
-        1 => any::<u32>(),
-    ];
-    let correction = prop_oneof![Just(0i64), any::<i64>(), Just(i64::MAX), Just(i64::MAX - 65_536)];
-    let sync = (0u8..4, word, correction).prop_map(|(message_type, word, correction)| Sync {
-        message_type,
-        word,
-        correction,
-    });
-    prop_oneof![
-        3 => (len(), prop::option::of(tci)).prop_map(|(len, tci)| Content::Plain { len, tci }),
-        3 => (0u8..64, 0usize..1473).prop_map(|(dscp, payload)| Content::Ip { dscp, payload }),
-        4 => (0u8..3, sync).prop_map(|(carrier, sync)| Content::Ptp { carrier, sync }),
-    ]
 }
 
 fn choice(ports: usize) -> impl Strategy<Value = Choice> {
@@ -118,7 +91,7 @@ fn fit_cells(port: &mut PortConfig) {
     };
     let k = model::k(mark.delta_ps, rate);
     let fits = (0..40)
-        .map(|n| (k % (1 << n) == 0, k >> n))
+        .map(|n| (k.is_multiple_of(1 << n), k >> n))
         .find(|(whole, cell)| *whole && (1..=2000).contains(cell));
     port.depth.unit = match fits {
         Some((_, octets)) => DepthUnit::Cells { octets: octets as u32 },
@@ -137,23 +110,43 @@ fn port() -> impl Strategy<Value = PortConfig> {
     ];
     let queue = prop_oneof![2 => Just(None), 1 => (84u64..20_000).prop_map(Some)];
     let frames = prop_oneof![2 => Just(None), 1 => (1u32..12).prop_map(Some)];
-    let marking = (any::<bool>(), 1u32..40, prop_oneof![Just(u32::MAX >> 2), 0u32..40], depth());
+    let counter = prop::sample::select(vec![
+        Counter::Integer,
+        Counter::Shift,
+        Counter::IntegerBoth,
+        Counter::ShiftBoth,
+    ]);
+    let carriers = (prop::bool::weighted(0.8), prop::bool::weighted(0.8), any::<bool>())
+        .prop_map(|(ptp, ntp, ecn)| Carriers { ptp: ptp || !ntp, ntp, ecn });
+    let mark = (1u32..40, prop_oneof![Just(u32::MAX >> 2), 0u32..40], counter, carriers).prop_map(
+        |(r, n, counter, carriers)| MarkConfig {
+            counter_max: n.max(r),
+            counter,
+            carriers,
+            ..MarkConfig::new(r, 0)
+        },
+    );
+    let marking = (prop::option::of(mark), depth());
+    let threshold = prop_oneof![Just(60_000_000u64), Just(6_720_000), 1u64..200_000_000];
+    let scope = prop::sample::select(vec![EcnScope::Sync, EcnScope::All]);
+    let ecn = (threshold, scope).prop_map(|(threshold_ps, scope)| EcnConfig { threshold_ps, scope });
+    let ecn = (prop::option::of(ecn), prop::option::of(prop::sample::select(vec![Ect::Zero, Ect::One])));
     let class = prop::option::of(0u8..8);
     let pass = prop::collection::vec(prop::sample::select(vec![0u8, 0x0E]), 0..3);
-    (rate, queue, frames, marking, class, 0u8..8, any::<[bool; 3]>(), pass, 0u64..5000).prop_map(
+    (rate, queue, frames, marking, class, 0u8..8, any::<[bool; 3]>(), pass, 0u64..5000, ecn).prop_map(
         |(
             rate,
             queue_bytes,
             queue_frames,
-            (marks, r, n, depth),
+            (mark, depth),
             sync_class,
             default_priority,
             [edge, trust, transparent],
             pass,
             delay,
+            (ecn, remark),
         )| {
-            let mark = (marks && rate.is_some())
-                .then_some(MarkConfig { counter_max: n.max(r), ..MarkConfig::new(r, 0) });
+            let mark = mark.filter(|_| rate.is_some());
             PortConfig {
                 rate: rate.map(Rate),
                 delay: Nanos(delay),
@@ -162,6 +155,8 @@ fn port() -> impl Strategy<Value = PortConfig> {
                 default_priority,
                 sync_class,
                 mark,
+                ecn: ecn.filter(|_| rate.is_some()),
+                remark,
                 depth,
                 transparent_clock: transparent && mark.is_none(),
                 edge: edge && !(transparent && mark.is_none()),
@@ -181,18 +176,40 @@ fn switch() -> impl Strategy<Value = SwitchConfig> {
         Just(1_000_000_000_000),
         1u64..50
     ];
-    (prop::collection::vec(port(), 1..5), delta).prop_map(|(mut ports, delta_ps)| {
-        for (number, port) in ports.iter_mut().enumerate() {
-            port.name = format!("p{number}");
-            if let Some(mark) = &mut port.mark {
-                mark.delta_ps = delta_ps;
+    let modes = any::<[bool; 2]>();
+    (prop::collection::vec(port(), 1..5), delta, modes).prop_map(
+        |(mut ports, delta_ps, [classical, edges])| {
+            for (number, port) in ports.iter_mut().enumerate() {
+                port.name = format!("p{number}");
+                if let Some(mark) = &mut port.mark {
+                    mark.delta_ps = delta_ps;
+                }
+                fit_cells(port);
             }
-            fit_cells(port);
+            let marks = ports.iter().any(|port| port.mark.is_some());
+            ports.iter_mut().for_each(|port| port.edge &= marks && edges);
+            make_fit(&mut ports, classical);
+            SwitchConfig { ports, fdb_age: Nanos(AGE), ..SwitchConfig::default() }
+        },
+    )
+}
+
+/// Leaves out what does not go together: ECN as a counter and as RFC 3168 has it, edges and counts of two directions.
+fn make_fit(ports: &mut [PortConfig], classical: bool) {
+    let edges = ports.iter().any(|port| port.edge);
+    for port in ports {
+        if let Some(mark) = &mut port.mark {
+            mark.carriers.ecn &= !classical;
+            mark.counter = match mark.counter {
+                Counter::IntegerBoth if edges => Counter::Integer,
+                Counter::ShiftBoth if edges => Counter::Shift,
+                counter => counter,
+            };
         }
-        let marks = ports.iter().any(|port| port.mark.is_some());
-        ports.iter_mut().for_each(|port| port.edge &= marks);
-        SwitchConfig { ports, fdb_age: Nanos(AGE), ..SwitchConfig::default() }
-    })
+        if !classical {
+            (port.ecn, port.remark) = (None, None);
+        }
+    }
 }
 
 fn scenario() -> impl Strategy<Value = (SwitchConfig, Vec<Choice>)> {
@@ -202,8 +219,8 @@ fn scenario() -> impl Strategy<Value = (SwitchConfig, Vec<Choice>)> {
     })
 }
 
-/// The frame's octets, and what the model knows of it.
-fn make(choice: &Choice, stamp: u64) -> (Vec<u8>, Sent) {
+/// The frame's octets, what the model knows of it, and where a switch may change it.
+fn make(choice: &Choice, stamp: u64) -> (Vec<u8>, Sent, Places) {
     let source = if choice.source == 0xFF { [3, 0, 0, 0, 0, 1] } else { common::station(choice.source) };
     let destination = match choice.destination {
         Destination::Station(number) => common::station(number),
@@ -211,39 +228,23 @@ fn make(choice: &Choice, stamp: u64) -> (Vec<u8>, Sent) {
         Destination::PtpMulticast => [0x01, 0x1B, 0x19, 0, 0, 0],
         Destination::Reserved(last) => [0x01, 0x80, 0xC2, 0, 0, last],
     };
-    let (octets, vlan, priority, sync) = match choice.content {
-        Content::Plain { len, tci } => {
-            let priority = tci.map_or(Priority::Nowhere, |tci| Priority::Tag((tci >> 13) as u8));
-            (common::plain(source, destination, tci, len), tci.unwrap_or(0) & 0xFFF, priority, None)
-        }
-        Content::Ip { dscp, payload } => {
-            (common::ip(source, destination, dscp, payload), 0, Priority::Dscp(dscp), None)
-        }
-        Content::Ptp { carrier, sync } => {
-            let (carrier, priority) = match carrier {
-                0 => (Carrier::Ethernet, Priority::Nowhere),
-                1 => (Carrier::Udp4, Priority::Dscp(0)),
-                _ => (Carrier::Udp6, Priority::Dscp(0)),
-            };
-            let frame =
-                common::ptp(source, destination, carrier, sync.message_type, sync.word, sync.correction);
-            (frame, 0, priority, Some(sync))
-        }
+    let Made { octets, vlan, priority, message, ecn, places } = choice.content.make(source, destination);
+    let sent = Sent {
+        port: choice.port,
+        stamp,
+        source,
+        destination,
+        vlan,
+        priority,
+        len: octets.len(),
+        message,
+        ecn,
     };
-    let sent =
-        Sent { port: choice.port, stamp, source, destination, vlan, priority, len: octets.len(), sync };
-    (octets, sent)
+    (octets, sent, places)
 }
 
 /// What the model says of a departure, read from the departure and its octets.
-fn seen(frame: usize, d: &Departure, octets: &[u8]) -> Left {
-    let at = usize::from(d.info.payload);
-    let ptp = d.info.kind == Kind::PtpEvent;
-    let number = |from: usize| i64::from_be_bytes(octets[from..from + 8].try_into().unwrap());
-    let word = |from: usize| u32::from_be_bytes(octets[from..from + 4].try_into().unwrap());
-    if ptp {
-        assert_eq!(word(at + 16), d.mark.after, "the record tells what is in the frame");
-    }
+fn seen(frame: usize, d: &Departure, octets: &[u8], places: &Places) -> Left {
     Left {
         frame,
         port: d.port.index(),
@@ -255,28 +256,9 @@ fn seen(frame: usize, d: &Departure, octets: &[u8]) -> Left {
         depth_ps: d.depth_ps.into(),
         measured: d.measured.into(),
         transparent: d.transparent,
-        r: d.mark.r,
-        outcome: d.mark.outcome,
-        edge: d.mark.edge,
-        converted_ns: d.mark.converted_ns,
-        before: d.mark.before,
-        after: d.mark.after,
-        correction: if ptp { number(at + 8) } else { 0 },
+        mark: d.mark,
+        correction: places.correction(octets),
     }
-}
-
-/// The frame with word, correction and UDP sum blanked: what no switch may change.
-fn blanked(octets: &[u8], d: &Departure) -> Vec<u8> {
-    let mut octets = octets.to_vec();
-    if d.info.kind == Kind::PtpEvent {
-        let at = usize::from(d.info.payload);
-        octets[at + 8..at + 20].fill(0);
-        if d.info.flags.has(Flags::UDP) {
-            let sum = usize::from(d.info.l4) + 6;
-            octets[sum..sum + 2].fill(0);
-        }
-    }
-    octets
 }
 
 fn by_port(left: &[Left]) -> HashMap<usize, Vec<&Left>> {
@@ -301,9 +283,9 @@ proptest! {
             if let Some(eighths) = choice.advance && now >= before {
                 bench.advance(before + (now - before) * eighths / 8);
             }
-            let (octets, sent) = make(choice, stamp);
+            let (octets, sent, places) = make(choice, stamp);
             let number = frames.len();
-            originals.push(octets.clone());
+            originals.push((octets.clone(), places));
             frames.push(sent);
             // A copy is made during the call that takes its original: so its number is this frame's as well.
             let first = bench.receive(choice.port as u16, octets, stamp).0;
@@ -318,15 +300,27 @@ proptest! {
         let mut left = Vec::new();
         for (d, octets) in &departed {
             let number = numbers[&d.frame.0];
+            let (original, places) = &originals[number];
+            prop_assert!(ipv4_sum_is_right(octets));
             // One complete sum in 65,536 looks like a partial one: then the sum is the port's to complete.
-            let partial = d.info.flags.has(Flags::PARTIAL_CHECKSUM);
-            prop_assert!(partial || sum_is_right(octets));
-            prop_assert_eq!(blanked(octets, d), blanked(&originals[number], d));
+            if d.info.flags.has(Flags::PARTIAL_CHECKSUM) || places.udp_sum(original) == Some([0, 0]) {
+                prop_assert_eq!(places.udp_sum(octets), places.udp_sum(original));
+            } else {
+                prop_assert!(udp_sum_is_right(octets));
+            }
+            prop_assert_eq!(places.blanked(octets), places.blanked(original));
+            // The record tells what is in the frame.
+            prop_assert_eq!(places.word(octets), d.mark.after);
+            if d.info.kind.is_sync() || d.mark.ecn != EcnOutcome::Off {
+                prop_assert_eq!(places.ecn(octets).unwrap_or(0), d.mark.ecn_after);
+            } else {
+                prop_assert_eq!(places.ecn(octets), places.ecn(original));
+            }
             prop_assert_eq!(d.stamp.0, frames[number].stamp);
             prop_assert_eq!(d.ingress.index(), frames[number].port);
-            left.push(seen(number, d, octets));
+            left.push(seen(number, d, octets, places));
         }
-        let (expected_left, mut expected_lost) = model::run(&config, &frames);
+        let (expected_left, mut expected_lost, taken) = model::run(&config, &frames);
         let (seen, expected) = (by_port(&left), by_port(&expected_left));
         for port in 0..config.ports.len() {
             prop_assert_eq!(seen.get(&port), expected.get(&port), "port {}: {:?}", port, config.ports[port]);
@@ -353,16 +347,24 @@ proptest! {
             prop_assert_eq!(port.tx.frames, count(&|_| true));
             prop_assert_eq!(port.depth_bytes.count, port.tx.frames);
             for (outcome, n) in port.mark.iter() {
-                prop_assert_eq!(n, count(&|l| l.outcome == outcome));
+                prop_assert_eq!(n, count(&|l| l.mark.outcome == outcome));
+            }
+            for (outcome, n) in port.ecn.iter() {
+                prop_assert_eq!(n, count(&|l| l.mark.ecn == outcome));
             }
             for (edge, n) in port.edge.iter() {
-                prop_assert_eq!(n, count(&|l| l.edge == edge));
+                prop_assert_eq!(n, count(&|l| l.mark.edge == edge));
             }
-            let marked = |l: &Left| config.ports[number].mark.is_some() && l.outcome != plimsoll_core::MarkOutcome::NotSync
-                && l.outcome != plimsoll_core::MarkOutcome::InvalidWord;
-            for (r, n) in port.marks.iter() {
-                prop_assert_eq!(n, count(&|l| marked(l) && l.r == r));
+            let by_ecn = config.ports[number].mark.is_some_and(|mark| mark.carriers.ecn);
+            let counted = [EcnOutcome::Below, EcnOutcome::Marked, EcnOutcome::Saturated];
+            let marked = |l: &Left| l.mark.outcome.is_counted() || by_ecn && counted.contains(&l.mark.ecn);
+            for r in 0..41 {
+                prop_assert_eq!(port.marks.get(r), count(&|l| marked(l) && l.mark.r == r));
             }
+            let taken = |of: &dyn Fn(&marks::Taken) -> bool| taken[number].iter().filter(|t| of(t)).count() as u64;
+            prop_assert_eq!(port.counts_cleared, taken(&|t| t.cleared));
+            prop_assert_eq!(port.counts_untouched, taken(&|t| t.untouched));
+            prop_assert_eq!(port.remarked, taken(&|t| t.remarked));
             let dropped: u64 = bench.told.discards.iter()
                 .filter(|d| d.egress.unwrap_or(d.ingress).index() == number).count() as u64;
             prop_assert_eq!(port.drops.total(), dropped);
@@ -401,7 +403,7 @@ proptest! {
             }
             bench.advance(u64::MAX);
             let departed = bench.departed();
-            departed.iter().map(|(d, o)| seen(0, d, o)).collect::<Vec<_>>()
+            departed.iter().map(|(d, o)| seen(0, d, o, &Places::default())).collect::<Vec<_>>()
         });
         let [late, in_time] = &mut runs;
         prop_assert_eq!(&*late, &*in_time);

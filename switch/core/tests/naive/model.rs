@@ -1,9 +1,9 @@
 //! An obviously right, slow switch. It knows frames by what made them, not by their octets; keeps lists, not tables;
 //! and does all arithmetic in 1/rate ns, in which every arrival and every cost at `rate` bit/s is a whole number.
 
-use plimsoll_core::{
-    DepthScope, DepthUnit, DropReason, EdgeOutcome, MarkOutcome, PortConfig, Rate, SwitchConfig,
-};
+use plimsoll_core::{DepthScope, DepthUnit, DropReason, MarkRecord, PortConfig, Rate, SwitchConfig};
+
+use crate::marks::{self, Message, Taken};
 
 /// Where a frame carries its priority.
 #[derive(Clone, Copy, Debug)]
@@ -11,14 +11,6 @@ pub(crate) enum Priority {
     Tag(u8),
     Dscp(u8),
     Nowhere,
-}
-
-/// A PTP event message's part of a frame.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Sync {
-    pub(crate) message_type: u8,
-    pub(crate) word: u32,
-    pub(crate) correction: i64,
 }
 
 /// A frame that somebody sent into the switch.
@@ -31,7 +23,9 @@ pub(crate) struct Sent {
     pub(crate) vlan: u16,
     pub(crate) priority: Priority,
     pub(crate) len: usize,
-    pub(crate) sync: Option<Sync>,
+    pub(crate) message: Option<Message>,
+    /// The ECN bits of a frame that is IP.
+    pub(crate) ecn: Option<u8>,
 }
 
 /// A frame that left.
@@ -47,12 +41,7 @@ pub(crate) struct Left {
     pub(crate) depth_ps: u128,
     pub(crate) measured: u128,
     pub(crate) transparent: bool,
-    pub(crate) r: u32,
-    pub(crate) outcome: MarkOutcome,
-    pub(crate) edge: EdgeOutcome,
-    pub(crate) converted_ns: u64,
-    pub(crate) before: u32,
-    pub(crate) after: u32,
+    pub(crate) mark: MarkRecord,
     pub(crate) correction: i64,
 }
 
@@ -87,9 +76,10 @@ struct Found {
 /// An octet on the wire in 1/rate ns.
 const OCTET: u128 = 8_000_000_000;
 
-/// What becomes of all frames.
-pub(crate) fn run(config: &SwitchConfig, frames: &[Sent]) -> (Vec<Left>, Vec<Lost>) {
+/// What becomes of all frames, and what each port's ingress does with messages.
+pub(crate) fn run(config: &SwitchConfig, frames: &[Sent]) -> (Vec<Left>, Vec<Lost>, Vec<Vec<Taken>>) {
     let (mut left, mut lost) = (Vec::new(), Vec::new());
+    let mut taken = vec![Vec::new(); config.ports.len()];
     let arrivals: Vec<u64> = frames
         .iter()
         .scan(0, |last, frame| {
@@ -97,11 +87,11 @@ pub(crate) fn run(config: &SwitchConfig, frames: &[Sent]) -> (Vec<Left>, Vec<Los
             Some(*last)
         })
         .collect();
-    let egress = forward(config, frames, &arrivals, &mut lost);
+    let egress = forward(config, frames, &arrivals, &mut lost, &mut taken);
     for (port, queue) in egress.into_iter().enumerate() {
         serve(config, port, frames, &queue, &mut left, &mut lost);
     }
-    (left, lost)
+    (left, lost, taken)
 }
 
 /// Which frames reach which port, in order.
@@ -110,6 +100,7 @@ fn forward(
     frames: &[Sent],
     arrivals: &[u64],
     lost: &mut Vec<Lost>,
+    taken: &mut [Vec<Taken>],
 ) -> Vec<Vec<Waiting>> {
     let mut egress = vec![Vec::new(); config.ports.len()];
     // (VLAN, address, port, last seen), as many as were ever seen: the capacity is never reached here.
@@ -128,6 +119,7 @@ fn forward(
             lose(DropReason::Reserved);
             continue;
         }
+        taken[frame.port].extend(frame.message.map(|_| marks::take(config, frame)));
         let now = arrivals[number];
         stations.retain(|s| (s.0, s.1) != (frame.vlan, frame.source));
         stations.push((frame.vlan, frame.source, frame.port, now));
@@ -158,7 +150,7 @@ fn forward(
 /// 802.1Q-2018 Table 8-5 for eight classes: background below best effort, the others by number.
 fn class(frame: &Sent, port: &PortConfig) -> u8 {
     const TABLE: [u8; 8] = [1, 0, 2, 3, 4, 5, 6, 7];
-    if let (Some(class), Some(_)) = (port.sync_class, frame.sync) {
+    if let (Some(class), Some(_)) = (port.sync_class, frame.message) {
         return class;
     }
     match frame.priority {
@@ -179,7 +171,6 @@ fn serve(
     lost: &mut Vec<Lost>,
 ) {
     let settings = &config.ports[port];
-    let trusted = |frame: usize| config.ports[frames[frame].port].trust;
     let Some(rate) = settings.rate.map(|rate| u128::from(rate.0)) else {
         // The machine takes every frame at once, so that the queue is empty when one comes.
         for arrival in arrivals {
@@ -188,7 +179,7 @@ fn serve(
                 continue;
             }
             let found = Found { ahead: 0, measured: 0, rate: 1 };
-            let mut gone = treat(config, port, &frames[arrival.frame], trusted(arrival.frame), found);
+            let mut gone = treat(config, port, &frames[arrival.frame], found);
             gone.frame = arrival.frame;
             gone.class = arrival.class;
             (gone.arrived, gone.start) = (arrival.arrived, arrival.arrived);
@@ -243,7 +234,7 @@ fn serve(
         let queue: Vec<Waiting> = waiting.iter().map(|(w, _)| *w).collect();
         let measured = measure(settings, arrival, &queue, serving, rest);
         let found = Found { ahead: rest + ahead, measured, rate };
-        let mut gone = treat(config, port, &frames[arrival.frame], trusted(arrival.frame), found);
+        let mut gone = treat(config, port, &frames[arrival.frame], found);
         gone.frame = arrival.frame;
         gone.class = arrival.class;
         gone.arrived = arrival.arrived;
@@ -282,11 +273,24 @@ pub(crate) fn k(delta_ps: u64, rate: Rate) -> u128 {
     (u128::from(delta_ps) * u128::from(rate.0) * 2 / 8_000_000_000_000).div_ceil(2)
 }
 
-/// What happens to a frame's message at a port where it finds this.
-fn treat(config: &SwitchConfig, port: usize, frame: &Sent, trusted: bool, found: Found) -> Left {
+/// What becomes of a frame at a port where it finds this.
+fn treat(config: &SwitchConfig, port: usize, frame: &Sent, found: Found) -> Left {
     let Found { ahead, measured, rate } = found;
     let settings = &config.ports[port];
-    let mut gone = Left {
+    // Whole cells against K, to the nearest octet; all else exactly, and strictly.
+    let reaches = |i: u32, ps: u64| match settings.depth.unit {
+        DepthUnit::Cells { octets } => {
+            let cells = u128::from(i) * k(ps, Rate(rate as u64)) / u128::from(octets);
+            measured >= cells.max(1)
+        }
+        _ => measured * 1000 > u128::from(i) * u128::from(ps) * rate,
+    };
+    let thresholds = settings.mark.map_or(0, |mark| mark.thresholds);
+    let delta = settings.mark.map_or(0, |mark| mark.delta_ps);
+    let r = (1..=thresholds).filter(|&i| reaches(i, delta)).count() as u32;
+    let over = settings.ecn.is_some_and(|ecn| reaches(1, ecn.threshold_ps));
+    let (mark, correction) = marks::treat(config, port, frame, r, over);
+    Left {
         frame: 0,
         port,
         class: 0,
@@ -299,150 +303,8 @@ fn treat(config: &SwitchConfig, port: usize, frame: &Sent, trusted: bool, found:
             DepthUnit::Cells { .. } => measured,
             _ => measured.div_ceil(OCTET),
         },
-        transparent: settings.transparent_clock && frame.sync.is_some(),
-        r: 0,
-        outcome: MarkOutcome::NotSync,
-        edge: EdgeOutcome::Off,
-        converted_ns: 0,
-        before: 0,
-        after: 0,
-        correction: 0,
-    };
-    let Some(sync) = frame.sync else { return gone };
-    let forward = sync.message_type == 1 || sync.message_type == 2;
-    let mut counter = Counter::read(sync.word, forward);
-    let mut word = sync.word;
-    if !trusted
-        && let Some(counter) = &mut counter
-        && counter.mode != Mode::None
-    {
-        *counter = Counter { mode: counter.mode, own: 0, other: 0 };
-        word = counter.write(forward);
-    }
-    gone.outcome = MarkOutcome::Off;
-    (gone.before, gone.after, gone.correction) = (sync.word, word, sync.correction);
-    if let Some(mark) = settings.mark {
-        let exceeds = |i: u32| match settings.depth.unit {
-            // Whole cells against i * K, K to the nearest octet.
-            DepthUnit::Cells { octets } => {
-                measured * u128::from(octets) >= u128::from(i) * k(mark.delta_ps, Rate(rate as u64))
-            }
-            _ => measured * 1000 > u128::from(i) * u128::from(mark.delta_ps) * rate,
-        };
-        gone.r = (1..=mark.thresholds).filter(|&i| exceeds(i)).count() as u32;
-        gone.outcome = match &mut counter {
-            None => MarkOutcome::InvalidWord,
-            Some(_) if gone.r == 0 => MarkOutcome::Zero,
-            Some(counter) => {
-                let most = counter.mode.most().min(mark.counter_max);
-                let mut added = 0;
-                while added < gone.r && counter.own < most {
-                    if counter.mode == Mode::None {
-                        counter.mode = Mode::Integer;
-                    }
-                    counter.own += 1;
-                    added += 1;
-                }
-                if added > 0 {
-                    gone.after = counter.write(forward);
-                }
-                if added < gone.r { MarkOutcome::Saturated } else { MarkOutcome::Marked }
-            }
-        };
-    }
-    if settings.edge
-        && let (Some(counter), Some(delta)) = (counter, config.delta())
-    {
-        let ps = u128::from(counter.own) * u128::from(delta.ps);
-        let most = 1_000_000_000_000;
-        let scaled = (ps.min(most) * 65_536 + 500) / 1000;
-        gone.edge = match counter.mode {
-            Mode::None => EdgeOutcome::Empty,
-            Mode::IntegerBoth | Mode::ShiftBoth => EdgeOutcome::ForwardReverse,
-            Mode::Integer | Mode::Shift => {
-                gone.after = 0;
-                let sum = i128::from(sync.correction) + scaled as i128;
-                if ps == 0 {
-                    EdgeOutcome::Empty
-                } else if sync.correction == i64::MAX {
-                    EdgeOutcome::Overflowed
-                } else {
-                    gone.converted_ns = ((ps.min(most) + 500) / 1000) as u64;
-                    gone.correction = sum.min(i128::from(i64::MAX)) as i64;
-                    match () {
-                        () if sum >= i128::from(i64::MAX) => EdgeOutcome::Saturated,
-                        () if ps > most => EdgeOutcome::Capped,
-                        () => EdgeOutcome::Converted,
-                    }
-                }
-            }
-        };
-    }
-    gone
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Mode {
-    None,
-    Integer,
-    IntegerBoth,
-    Shift,
-    ShiftBoth,
-}
-
-impl Mode {
-    fn most(self) -> u32 {
-        match self {
-            Self::None | Self::Integer => (1 << 30) - 1,
-            Self::IntegerBoth => 32_767,
-            Self::Shift => 29,
-            Self::ShiftBoth => 14,
-        }
-    }
-}
-
-/// A marking word, as the text of its bits.
-struct Counter {
-    mode: Mode,
-    /// The count of the message's own direction, or the only one.
-    own: u32,
-    other: u32,
-}
-
-impl Counter {
-    fn read(word: u32, forward: bool) -> Option<Self> {
-        let bits = format!("{word:032b}");
-        let number = |text: &str| u32::from_str_radix(text, 2).unwrap();
-        let stack = |text: &str| {
-            let count = text.chars().filter(|&c| c == '1').count();
-            text.ends_with(&"1".repeat(count)).then_some(count as u32)
-        };
-        let (mode, first, second) = match (&bits[..2], &bits[2..3]) {
-            ("00", _) => (Mode::None, 0, 0),
-            ("01", _) => (Mode::Integer, number(&bits[2..]), 0),
-            ("10", _) => (Mode::IntegerBoth, number(&bits[2..17]), number(&bits[17..])),
-            (_, "0") => (Mode::Shift, stack(&bits[3..])?, 0),
-            _ if &bits[3..4] == "1" => return None,
-            _ => (Mode::ShiftBoth, stack(&bits[4..18])?, stack(&bits[18..])?),
-        };
-        let swap = matches!(mode, Mode::IntegerBoth | Mode::ShiftBoth) && !forward;
-        Some(if swap {
-            Self { mode, own: second, other: first }
-        } else {
-            Self { mode, own: first, other: second }
-        })
-    }
-
-    fn write(&self, forward: bool) -> u32 {
-        let (first, second) = if forward { (self.own, self.other) } else { (self.other, self.own) };
-        let stack = |count: u32, width: usize| format!("{:0>width$}", "1".repeat(count as usize));
-        let bits = match self.mode {
-            Mode::None => return 0,
-            Mode::Integer => format!("01{:030b}", self.own),
-            Mode::IntegerBoth => format!("10{first:015b}{second:015b}"),
-            Mode::Shift => format!("110{}", stack(self.own, 29)),
-            Mode::ShiftBoth => format!("1110{}{}", stack(first, 14), stack(second, 14)),
-        };
-        u32::from_str_radix(&bits, 2).unwrap()
+        transparent: settings.transparent_clock && frame.message.is_some_and(|message| !message.ntp),
+        mark,
+        correction,
     }
 }
