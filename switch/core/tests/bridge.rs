@@ -319,6 +319,97 @@ fn after_a_stall_links_catch_up_or_start_anew() {
 }
 
 #[test]
+fn a_held_link_builds_a_queue_of_known_depth_and_serves_from_its_release_on() {
+    let mut bench = bench(2, |_, _| ());
+    learn(&mut bench, 2);
+    let send = |bench: &mut Bench, at| bench.receive(0, plain(station(0), station(1), None, 976), at); // 80 us
+    send(&mut bench, 1000);
+    bench.advance(2000);
+    bench.switch.hold(PortId(1));
+    for at in [3000, 41_000, 200_000, 300_000] {
+        send(&mut bench, at);
+    }
+    bench.advance(1_000_000);
+    assert_eq!(bench.switch.next_decision(), None, "no time alone ends a hold");
+    let stats = bench.switch.stats();
+    assert_eq!([stats.ports[0].held, stats.ports[1].held], [false, true]);
+    assert_eq!(bench.departed().len(), 1, "what was decided goes on");
+    bench.switch.resume(PortId(1), Nanos(2_000_000));
+    assert!(!bench.switch.stats().ports[1].held);
+    assert_eq!(bench.switch.next_decision(), Some(Nanos(2_000_001)));
+    // Before the hold ends, and half a frame's time after it began again.
+    send(&mut bench, 2_000_000);
+    send(&mut bench, 2_040_000);
+    bench.advance(u64::MAX);
+    let seen: Vec<_> = bench.departed().iter().map(|(d, _)| (d.depth_bytes, d.start.0)).collect();
+    let from = 2_000_000;
+    assert_eq!(
+        seen,
+        [
+            (975, from), // the rest of what was in service: 78 of 80 us
+            (500 + 1000, from + 80_000),
+            (2000, from + 160_000),
+            (3000, from + 240_000),
+            (4000, from + 320_000),
+            (4500, from + 400_000),
+        ]
+    );
+}
+
+#[test]
+fn a_release_lets_no_frame_start_before_it_came_and_holds_again() {
+    let mut bench = bench(2, |_, _| ());
+    learn(&mut bench, 2);
+    bench.switch.resume(PortId(1), Nanos(77_000_000));
+    assert_eq!(bench.switch.next_decision(), None, "what was not held is not");
+    bench.switch.hold(PortId(1));
+    bench.receive(0, plain(station(0), station(1), None, 976), 1000);
+    bench.receive(0, plain(station(0), station(1), None, 976), 500_000);
+    bench.switch.resume(PortId(1), Nanos(2000));
+    bench.switch.hold(PortId(1));
+    bench.advance(1_000_000);
+    assert_eq!(bench.departed().len(), 0);
+    assert_eq!(bench.switch.reanchor(Nanos(1_000_000)), 0, "a held link waits for nobody");
+    bench.switch.resume(PortId(1), Nanos(2000));
+    bench.advance(u64::MAX);
+    let starts: Vec<_> = bench.departed().iter().map(|(d, _)| d.start.0).collect();
+    assert_eq!(starts, [500_000, 580_000]);
+}
+
+#[test]
+fn a_port_without_rate_holds_too() {
+    let mut bench = bench(2, |_, port| (port.rate, port.mark) = (None, None));
+    learn(&mut bench, 2);
+    bench.switch.hold(PortId(1));
+    for at in [1000, 2000] {
+        bench.receive(0, plain(station(0), station(1), None, 976), at);
+    }
+    bench.advance(3000);
+    assert_eq!(bench.departed().len(), 0);
+    bench.switch.resume(PortId(1), Nanos(4000));
+    assert_eq!(bench.switch.next_decision(), Some(Nanos(4001)));
+    bench.advance(4001);
+    let seen: Vec<_> = bench.departed().iter().map(|(d, _)| (d.depth_bytes, d.start.0)).collect();
+    assert_eq!(seen, [(0, 4001), (1000, 4001)]);
+}
+
+#[test]
+fn a_transparent_clock_flags_the_messages_of_clocks() {
+    let mut bench = bench(2, |_, port| (port.mark, port.transparent_clock) = (None, true));
+    learn(&mut bench, 2);
+    for octets in [
+        plain(station(0), station(1), None, 60),
+        ptp(station(0), station(1), Carrier::Udp4, 0, 0, 0),
+        ptp(station(0), station(1), Carrier::Ethernet, 1, 0, 0),
+    ] {
+        bench.receive(0, octets, 1000);
+    }
+    bench.advance(u64::MAX);
+    let departed = bench.departed();
+    assert_eq!(departed.iter().map(|(d, _)| d.transparent).collect::<Vec<_>>(), [false, true, true]);
+}
+
+#[test]
 fn clearing_gives_every_frame_back() {
     let mut bench = bench(3, |_, _| ());
     for _ in 0..10 {
