@@ -106,8 +106,8 @@ pub struct Departure {
     pub end: Nanos,
     /// The marker's decision.
     pub mark: MarkRecord,
-    /// The port is a transparent clock: whoever releases the frame adds its residence to correctionField
-    /// ([`crate::lateness::correct`]).
+    /// A clock's message at a transparent clock: whoever releases it adds its residence to correctionField, where it
+    /// has one ([`crate::lateness::correct`] says so of NTP and the like).
     pub transparent: bool,
 }
 

@@ -1,4 +1,5 @@
-//! What the machine itself was late by, told to the clocks: the switch being emulated would not have been late.
+//! What the machine itself was late by, told to the clocks: the switch being emulated would not have been late. A
+//! transparent clock tells them its residence by the same way.
 
 use plimsoll_classify::Class;
 
@@ -9,7 +10,8 @@ use crate::{
 
 /// Adds `late_ns` nanoseconds to correctionField of the frame's PTP event message and mends its UDP checksum.
 ///
-/// The worker calls this at release with (release - (ideal + L)) + (arrival used - stamp). A field that says "too large
+/// The worker calls this at release with (release - (ideal + L)) + (arrival used - stamp), or at a transparent clock with
+/// the residence, which holds that: release - stamp - propagation delay. A field that says "too large
 /// to represent" stays; a sum saturates. Messages with an AUTHENTICATION TLV are corrected too: switches must be
 /// able to, so implementations (linuxptp) leave correctionField out of what it covers.
 ///

@@ -182,7 +182,7 @@ impl Port {
             start: arrival.arrived,
             end: arrival.arrived,
             mark,
-            transparent: self.transparent && arrival.info.kind == Kind::PtpEvent,
+            transparent: self.transparent && arrival.info.kind.is_sync(),
         });
         if self.pace.is_none() {
             self.run(arrival.arrived, out);

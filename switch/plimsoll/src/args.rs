@@ -23,6 +23,8 @@ pub(crate) enum Command {
     Run(Run),
     /// Show what a running switch counts
     Show(Show),
+    /// Hold a port's emulated link, or let it serve again: builds a queue of known depth
+    Link(Link),
     /// Say what this machine, or an interface, can do, and what stands in the way
     Doctor(Doctor),
     /// Build, run and enter labs: networks of namespaces with real frames
@@ -103,6 +105,25 @@ pub(crate) enum What {
     Drops,
     /// Marks by count, and why messages were not marked
     Marks,
+}
+
+#[derive(Debug, ClapArgs)]
+pub(crate) struct Link {
+    /// What to do with it
+    pub(crate) what: Serve,
+    /// The port, or SWITCH/PORT where several switches of a lab have one of this name
+    pub(crate) port: String,
+    /// Which switch or lab, where several run
+    #[arg(long)]
+    pub(crate) name: Option<String>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Serve {
+    /// Let no further frame start; what comes is queued, until the queue is full
+    Hold,
+    /// Serve again from now on
+    Release,
 }
 
 #[derive(Debug, ClapArgs)]

@@ -1,4 +1,4 @@
-//! The command: `plimsoll run | show | doctor | lab | clock`.
+//! The command: `plimsoll run | show | link | doctor | lab | clock`.
 //!
 //! Thin: it reads arguments, calls the libraries, prints. Exit code 0 when all went well, 1 for a failure, 2 for usage
 //! (arguments or file), and nothing is changed on the system in that case.
@@ -12,6 +12,7 @@ mod clock;
 mod control;
 mod doctor;
 mod lab;
+mod link;
 mod run;
 mod serve;
 mod show;
@@ -49,6 +50,7 @@ pub fn main() -> ExitCode {
     let outcome = match args.command {
         args::Command::Run(run) => run::run(&run),
         args::Command::Show(show) => show::show(&show),
+        args::Command::Link(link) => link::link(&link),
         args::Command::Doctor(doctor) => doctor::doctor(&doctor),
         args::Command::Lab(command) => lab::lab(&command),
         args::Command::Clock(clock) => clock::clock(&clock),

@@ -141,6 +141,14 @@ fn answer(worker: &Worker, request: Request) -> Result<serde_json::Value> {
         Request::Snapshot => serde_json::to_value(worker.snapshot()?),
         Request::Fdb => serde_json::to_value(worker.fdb()?),
         Request::FlushFdb => serde_json::to_value(worker.flush_fdb()?),
+        Request::Hold(port) => {
+            let (node, port) = worker.find(&port)?;
+            serde_json::to_value(worker.hold(node, port)?)
+        }
+        Request::Release(port) => {
+            let (node, port) = worker.find(&port)?;
+            serde_json::to_value(worker.resume(node, port)?)
+        }
     };
     value.context("the answer does not fit JSON")
 }

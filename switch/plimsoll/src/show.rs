@@ -83,7 +83,11 @@ fn ports(snapshot: &Value) -> View {
     ]);
     for (switch, machine, core) in each_port(snapshot) {
         let open = &machine["description"];
-        let state = if open.is_null() { "absent" } else { "open" };
+        let state = match (open.is_null(), core["held"].as_bool()) {
+            (true, _) => "absent",
+            (false, Some(true)) => "held",
+            (false, _) => "open",
+        };
         let late = &machine["release_late"];
         table.row(vec![
             switch,
@@ -104,7 +108,7 @@ fn ports(snapshot: &Value) -> View {
             .map(|(switch, machine, core)| json!({
                 "switch": switch, "port": machine["name"], "rate_bps": machine["rate_bps"],
                 "thresholds": machine["thresholds"], "delta_ns": machine["delta_ns"], "edge": machine["edge"],
-                "trust": machine["trust"], "description": machine["description"], "rx": core["rx"],
+                "trust": machine["trust"], "held": core["held"], "description": machine["description"], "rx": core["rx"],
                 "tx": core["tx"], "counters": machine["counters"], "release_late": machine["release_late"],
                 "late_arrival": machine["late_arrival"],
             }))
@@ -234,10 +238,16 @@ fn marks(snapshot: &Value) -> View {
                 add(outcome.clone(), messages);
             }
         }
+        if machine["transparent_clock"] == true {
+            for (what, messages) in machine["residence"].as_object().into_iter().flatten() {
+                add(format!("residence {what}"), messages);
+            }
+        }
         rows.push(json!({
             "switch": switch, "port": machine["name"], "thresholds": machine["thresholds"],
             "delta_ns": machine["delta_ns"], "marks": core["marks"], "outcomes": core["mark"], "edge": core["edge"],
             "ecn": core["ecn"], "remarked": core["remarked"],
+            "transparent_clock": machine["transparent_clock"], "residence": machine["residence"],
             "counts_cleared": core["counts_cleared"], "counts_untouched": core["counts_untouched"],
         }));
     }

@@ -72,6 +72,25 @@ impl Lab {
         &self.worker
     }
 
+    /// Holds the service of a switch's port: what comes for it is queued, no frame starts. The port is named as the
+    /// interface, or `SWITCH/PORT` where several switches have one of that name.
+    ///
+    /// # Errors
+    /// There is no such port, or the worker has ended.
+    pub fn hold(&self, port: &str) -> Result<(), LabError> {
+        let (node, port) = self.worker.find(port)?;
+        Ok(self.worker.hold(node, port)?)
+    }
+
+    /// Lets a held port serve from now on.
+    ///
+    /// # Errors
+    /// As [`Lab::hold`].
+    pub fn resume(&self, port: &str) -> Result<(), LabError> {
+        let (node, port) = self.worker.find(port)?;
+        Ok(self.worker.resume(node, port)?)
+    }
+
     /// Who runs where.
     pub fn pinning(&self) -> &Pinning {
         &self.pinning

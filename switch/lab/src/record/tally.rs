@@ -231,6 +231,7 @@ mod tests {
                 released: Nanos(released),
                 lateness_ns: late,
                 corrected: false,
+                residence_ns: None,
             }),
             message: None,
         }

@@ -12,7 +12,7 @@ pub(crate) use server::{Event, Server};
 use serde::{Deserialize, Serialize};
 
 /// What a client may ask.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum Request {
     /// All counters.
@@ -21,6 +21,10 @@ pub(crate) enum Request {
     Fdb,
     /// Forget learnt addresses.
     FlushFdb,
+    /// Let no further frame start on this port's link: `PORT` or `SWITCH/PORT`.
+    Hold(String),
+    /// Let it serve again.
+    Release(String),
 }
 
 /// Abstract names begin with this; the instance's name follows.

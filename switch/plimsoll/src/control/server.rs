@@ -36,7 +36,7 @@ const LISTENER: Token = Token(0);
 const SIGNALS: Token = Token(1);
 const WATCHED: Token = Token(2);
 const FIRST_CLIENT: usize = 3;
-/// A request is one word; a client that sends more than this is cut off.
+/// A request is one word, perhaps with a name; a client that sends more than this is cut off.
 const LONGEST_REQUEST: usize = 256;
 /// Clients served at one time.
 const MOST_CLIENTS: usize = 64;
@@ -172,7 +172,7 @@ impl Client {
                     answer(request).unwrap_or_else(|e| serde_json::json!({ "error": format!("{e:#}") }))
                 }
                 Err(_) => serde_json::json!({
-                    "error": "unknown request; ask \"snapshot\", \"fdb\" or \"flush-fdb\" as one line of JSON"
+                    "error": "unknown request; ask \"snapshot\", \"fdb\", \"flush-fdb\", {\"hold\": PORT} or {\"release\": PORT} as one line of JSON"
                 }),
             };
             self.answer.extend_from_slice(value.to_string().as_bytes());

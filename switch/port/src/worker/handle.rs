@@ -11,7 +11,7 @@ use std::{
 };
 
 use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, bounded};
-use plimsoll_core::{ConfigError, FdbEntry};
+use plimsoll_core::{ConfigError, FdbEntry, PortId};
 
 use super::{
     Idle, Node, Records, Snapshot,
@@ -54,6 +54,16 @@ pub enum WorkerError {
         /// Its errno.
         source: io::Error,
     },
+    /// No switch has such a port, or several have.
+    #[error("{problem} {name:?}; the ports are {ports}")]
+    NoPort {
+        /// What is wrong with the name.
+        problem: &'static str,
+        /// The name asked for.
+        name: String,
+        /// All ports, each as `SWITCH/PORT`.
+        ports: String,
+    },
     /// The thread has ended.
     #[error("the worker has stopped; see its log")]
     Stopped,
@@ -72,6 +82,8 @@ pub struct Worker {
     commands: Sender<Command>,
     attention: Arc<AtomicBool>,
     thread: Option<thread::JoinHandle<()>>,
+    /// Each switch's name with those of its ports.
+    names: Vec<(String, Vec<String>)>,
 }
 
 impl Worker {
@@ -81,6 +93,11 @@ impl Worker {
     /// A configuration that the core refuses, a CPU that is not there; the ports are closed again.
     pub fn spawn(mut config: WorkerConfig) -> Result<Self, WorkerError> {
         let mut nodes = Vec::with_capacity(config.nodes.len());
+        let names = config.nodes.iter().map(|node| {
+            let ports = node.switch.ports.iter().map(|port| port.name.clone());
+            (node.switch.name.clone(), ports.collect())
+        });
+        let names = names.collect();
         for (index, node) in config.nodes.drain(..).enumerate() {
             nodes.push(Running::new(node, index as u16, config.records.as_ref())?);
         }
@@ -94,7 +111,7 @@ impl Worker {
             .name("plimsoll-worker".into())
             .spawn(move || run::main(engine, cpu, &started))
             .map_err(|source| WorkerError::Thread { cpu, call: "clone", source })?;
-        let mut worker = Self { commands, attention, thread: Some(thread) };
+        let mut worker = Self { commands, attention, thread: Some(thread), names };
         let failed = match start.recv() {
             Ok(Ok(())) => return Ok(worker),
             Ok(Err(source)) => WorkerError::Thread { cpu, call: "sched_setaffinity", source },
@@ -135,6 +152,57 @@ impl Worker {
     pub fn fdb(&self) -> Result<Vec<Vec<FdbEntry>>, WorkerError> {
         let (reply, answer) = bounded(1);
         self.ask(Command::Fdb(reply), &answer)
+    }
+
+    /// The switch and the port with this name: that of an interface, or `SWITCH/PORT` where several switches have one.
+    ///
+    /// # Errors
+    /// [`WorkerError::NoPort`] names all there are.
+    pub fn find(&self, name: &str) -> Result<(usize, usize), WorkerError> {
+        let (switch, port) = match name.split_once('/') {
+            Some((switch, port)) => (Some(switch), port),
+            None => (None, name),
+        };
+        let mut found = self.names.iter().enumerate().flat_map(|(node, (own, ports))| {
+            let here = switch.is_none_or(|switch| switch == own);
+            ports.iter().enumerate().filter(move |(_, p)| here && *p == port).map(move |(at, _)| (node, at))
+        });
+        let problem = match (found.next(), found.next()) {
+            (Some(one), None) => return Ok(one),
+            (None, _) => "there is no port",
+            _ => "several switches have a port",
+        };
+        let all = self.names.iter().flat_map(|(own, ports)| ports.iter().map(move |p| format!("{own}/{p}")));
+        let ports = all.collect::<Vec<_>>().join(", ");
+        Err(WorkerError::NoPort { problem, name: name.into(), ports })
+    }
+
+    /// Holds the service of a port's link: no further frame starts ([`plimsoll_core::Switch::hold`]).
+    ///
+    /// # Errors
+    /// [`WorkerError::Stopped`].
+    ///
+    /// # Panics
+    /// If there is no such switch or port.
+    pub fn hold(&self, node: usize, port: usize) -> Result<(), WorkerError> {
+        self.serve(node, port, false)
+    }
+
+    /// Lets a held link serve from now on ([`plimsoll_core::Switch::resume`]).
+    ///
+    /// # Errors
+    /// [`WorkerError::Stopped`].
+    ///
+    /// # Panics
+    /// If there is no such switch or port.
+    pub fn resume(&self, node: usize, port: usize) -> Result<(), WorkerError> {
+        self.serve(node, port, true)
+    }
+
+    fn serve(&self, node: usize, port: usize, serve: bool) -> Result<(), WorkerError> {
+        assert!(port < self.names[node].1.len(), "switch {node} has no port {port}");
+        let (reply, answer) = bounded(1);
+        self.ask(Command::Serve { node, port: PortId(port as u16), serve, reply }, &answer)
     }
 
     /// Hands the worker a port whose interface has come back. `open` runs on the worker's thread, with its memory.

@@ -14,9 +14,9 @@ mod snapshot;
 
 pub use handle::{Worker, WorkerConfig, WorkerError};
 pub use node::{Node, Stall};
-pub use record::{Fate, Record, RecordWhat, Records, Sent};
+pub use record::{Fate, Record, RecordWhat, Records, Release, Sent};
 pub use release::ReleaseAt;
-pub use snapshot::{Lateness, NodeSnapshot, PortSnapshot, Snapshot};
+pub use snapshot::{Lateness, NodeSnapshot, PortSnapshot, Residence, Snapshot};
 
 /// What the worker does when there is nothing to do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default, serde::Serialize, serde::Deserialize)]

@@ -1,12 +1,16 @@
 //! One switch in the worker: its core, its ports, and the frames waiting for their release.
 
 use hdrhistogram::Histogram;
-use plimsoll_core::{ConfigError, Departure, Nanos, Pool, PortId, Switch, SwitchConfig, lateness, wire::ptp};
+use plimsoll_core::{
+    ConfigError, Departure, Nanos, Pool, PortId, Switch, SwitchConfig, lateness, wire::event::Correction,
+    wire::ptp,
+};
 
 use super::{
     merge::Merge,
-    record::{Record, Records},
+    record::{Record, Records, Release},
     release::{ReleaseAt, Releases},
+    snapshot::Residence,
 };
 use crate::{Kick, Port, PortCounters, Umem};
 
@@ -68,6 +72,8 @@ pub(super) struct Running {
     pending: Vec<bool>,
     /// Ports whose interface is there, but down.
     down: Vec<bool>,
+    /// What each port did as a transparent clock.
+    pub(super) residence: Vec<Residence>,
     /// Frames that were due while their port was down or absent, by port.
     pub(super) lost_down: Vec<u64>,
     /// What each port counted before its interface went away.
@@ -101,6 +107,7 @@ impl Running {
             last_round: Nanos(0),
             pending: vec![false; count],
             down: vec![false; count],
+            residence: vec![Residence::default(); count],
             lost_down: vec![0; count],
             closed: vec![PortCounters::default(); count],
             ports: node.ports,
@@ -217,10 +224,21 @@ impl Running {
         let late = released.since(due);
         let late_arrival = departure.arrived.since(departure.stamp);
         let lateness_ns = (late + late_arrival) as i64;
-        // A message without a field to correct (NTP) says so; it leaves as it is.
-        let corrected = self.correct_lateness
-            && sync
-            && lateness::correct(umem.bytes_mut(frame), info, lateness_ns).is_ok();
+        let (corrected, residence_ns) = if departure.transparent {
+            // From the frame's own stamp to its release, but for the propagation that `due` holds: the machine's
+            // lateness is in it.
+            let residence = released.since(departure.stamp + self.releases.line(number).delay()) as i64;
+            let told = lateness::correct(umem.bytes_mut(frame), info, residence);
+            self.residence[number].count(told);
+            let added = matches!(told, Ok(Correction::Added | Correction::Saturated));
+            (added, added.then_some(residence))
+        } else {
+            // A message without a field to correct (NTP) says so; it leaves as it is.
+            let corrected = self.correct_lateness
+                && sync
+                && lateness::correct(umem.bytes_mut(frame), info, lateness_ns).is_ok();
+            (corrected, None)
+        };
         let wanted = self.releases.recorder.as_ref().is_some_and(|r| sync || r.wants_all());
         let message = if wanted && sync { ptp::message_id(umem.bytes(frame), info) } else { None };
         let sent = match &mut self.ports[number] {
@@ -237,7 +255,7 @@ impl Running {
         }
         if wanted && let Some(recorder) = &mut self.releases.recorder {
             recorder.push(if sent {
-                Record::sent(departure, released, lateness_ns, corrected, message)
+                Record::sent(departure, &Release { released, lateness_ns, corrected, residence_ns }, message)
             } else {
                 Record::lost(departure, message)
             });

@@ -60,8 +60,24 @@ pub struct Sent {
     pub released: Nanos,
     /// Nanoseconds by which the machine was late: release - (ideal + L), and arrival used - stamp.
     pub lateness_ns: i64,
-    /// Whether they were added to its correctionField.
+    /// Whether they were added to its correctionField, be it as part of the residence.
     pub corrected: bool,
+    /// Nanoseconds of residence (release - stamp - propagation delay) that a transparent clock added to its
+    /// correctionField.
+    pub residence_ns: Option<i64>,
+}
+
+/// How a frame was released: what only its release knows.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Release {
+    /// [`Sent::released`].
+    pub released: Nanos,
+    /// [`Sent::lateness_ns`].
+    pub lateness_ns: i64,
+    /// [`Sent::corrected`].
+    pub corrected: bool,
+    /// [`Sent::residence_ns`].
+    pub residence_ns: Option<i64>,
 }
 
 impl Record {
@@ -84,14 +100,9 @@ impl Record {
         Self::of(d, Fate::Dropped(DropReason::PortDown), message)
     }
 
-    /// A frame that left at `released`, late by so much; of switch 0.
-    pub fn sent(
-        d: &Departure,
-        released: Nanos,
-        lateness_ns: i64,
-        corrected: bool,
-        message: Option<MessageId>,
-    ) -> Self {
+    /// A frame that left; of switch 0.
+    pub fn sent(d: &Departure, release: &Release, message: Option<MessageId>) -> Self {
+        let Release { released, lateness_ns, corrected, residence_ns } = *release;
         Self::of(
             d,
             Fate::Sent(Sent {
@@ -105,6 +116,7 @@ impl Record {
                 released,
                 lateness_ns,
                 corrected,
+                residence_ns,
             }),
             message,
         )

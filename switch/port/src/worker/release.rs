@@ -91,6 +91,11 @@ impl Line {
         ideal + latency
     }
 
+    /// Propagation delay in ns, which every due instant holds.
+    pub(super) const fn delay(&self) -> u64 {
+        self.delay
+    }
+
     /// Takes out the frame to be released next.
     pub(super) fn pop(&mut self) -> Option<Departure> {
         let head = self.queue.pop_front()?;

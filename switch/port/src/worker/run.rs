@@ -10,7 +10,7 @@ use std::{
 };
 
 use crossbeam_channel::{Receiver, Sender};
-use plimsoll_core::{FdbEntry, Nanos};
+use plimsoll_core::{FdbEntry, Nanos, PortId};
 use rustix::{
     event::{PollFd, PollFlags, Timespec, poll},
     thread::{CpuSet, sched_setaffinity},
@@ -34,7 +34,19 @@ pub(super) enum Command {
     Snapshot(Sender<Snapshot>),
     Fdb(Sender<Vec<Vec<FdbEntry>>>),
     FlushFdb(Sender<u64>),
-    Reopen { node: usize, port: usize, open: Open, reply: Sender<Result<(), PortError>> },
+    /// Holds a link, or lets it serve from now on.
+    Serve {
+        node: usize,
+        port: PortId,
+        serve: bool,
+        reply: Sender<()>,
+    },
+    Reopen {
+        node: usize,
+        port: usize,
+        open: Open,
+        reply: Sender<Result<(), PortError>>,
+    },
     Stop(Sender<Snapshot>),
 }
 
@@ -120,6 +132,15 @@ impl Loop {
                 }
                 Command::Fdb(reply) => {
                     let _ = reply.send(self.nodes.iter().map(|n| n.core.fdb_entries()).collect());
+                }
+                Command::Serve { node, port, serve, reply } => {
+                    let core = &mut self.nodes[node].core;
+                    if serve {
+                        core.resume(port, clock())
+                    } else {
+                        core.hold(port)
+                    }
+                    let _ = reply.send(());
                 }
                 Command::Reopen { node, port, open, reply } => {
                     // First what the old interface held, or there is no memory for the new one.

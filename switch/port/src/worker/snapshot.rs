@@ -1,7 +1,7 @@
 //! All counters of a worker as of one moment, as control socket and results print them.
 
 use hdrhistogram::Histogram;
-use plimsoll_core::SwitchStats;
+use plimsoll_core::{MarkOutcome, SwitchStats, wire::event::Correction};
 use serde::Serialize;
 
 use super::node::Running;
@@ -52,12 +52,38 @@ pub struct PortSnapshot {
     pub description: Option<PortDescription>,
     /// What it counted, also before its interface went away and came back; `None` where it was never open.
     pub counters: Option<PortCounters>,
+    /// Whether it is a transparent clock.
+    pub transparent_clock: bool,
+    /// What it did as one.
+    pub residence: Residence,
     /// Frames that were due while the interface was down or absent: lost.
     pub lost_down: u64,
     /// How late frames were released.
     pub release_late: Lateness,
     /// How much later than stamped frames were taken as arrived (inversions).
     pub late_arrival: Lateness,
+}
+
+/// Messages of clocks that left by a transparent clock.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Residence {
+    /// Their residence went into correctionField.
+    pub corrected: u64,
+    /// correctionField is at its largest value, which means "too large to say".
+    pub saturated: u64,
+    /// They have no correctionField that could be changed: NTP, fragments, other versions, wrong lengths, a zero
+    /// checksum over IPv6.
+    pub no_field: u64,
+}
+
+impl Residence {
+    pub(super) const fn count(&mut self, told: Result<Correction, MarkOutcome>) {
+        match told {
+            Ok(Correction::Added) => self.corrected += 1,
+            Ok(Correction::Saturated | Correction::Overflowed) => self.saturated += 1,
+            Err(_) => self.no_field += 1,
+        }
+    }
 }
 
 /// A distribution of delays in nanoseconds.
@@ -133,6 +159,8 @@ impl NodeSnapshot {
                     trust: port.trust,
                     description: open.map(|p| p.describe().clone()),
                     counters: total(open, &node.closed[number]),
+                    transparent_clock: port.transparent_clock,
+                    residence: node.residence[number],
                     lost_down: node.lost_down[number],
                     release_late: Lateness::of(&node.release_late[number]),
                     late_arrival: Lateness::of(&node.late_arrival[number]),
