@@ -55,7 +55,7 @@ pub enum WorkerError {
         source: io::Error,
     },
     /// No switch has such a port, or several have.
-    #[error("{problem} {name:?}; the ports are {ports}")]
+    #[error("{problem} {name:?}; write one of {ports}")]
     NoPort {
         /// What is wrong with the name.
         problem: &'static str,
