@@ -1,6 +1,6 @@
 //! A port's egress: depth, mark and queue on the way in, the emulated link on the way out.
 
-use plimsoll_classify::{Class, Kind};
+use plimsoll_classify::Class;
 
 use crate::{
     Departure, Discard, DropCounts, DropReason, EcnCounts, EdgeCounts, Egress, FrameId, MarkCounts,

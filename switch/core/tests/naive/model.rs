@@ -303,7 +303,7 @@ fn treat(config: &SwitchConfig, port: usize, frame: &Sent, found: Found) -> Left
             DepthUnit::Cells { .. } => measured,
             _ => measured.div_ceil(OCTET),
         },
-        transparent: settings.transparent_clock && frame.message.is_some_and(|message| !message.ntp),
+        transparent: settings.transparent_clock && frame.message.is_some(),
         mark,
         correction,
     }
