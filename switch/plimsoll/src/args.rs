@@ -38,19 +38,13 @@ pub(crate) enum Command {
 pub(crate) struct Run {
     /// File with a [switch] and its ports (TOML); --port adds to it
     pub(crate) file: Option<PathBuf>,
-    /// An interface to own: NAME[,KEY=VALUE..] with the keys rate, delay, queue, class, sync-class, mode, mark, edge,
-    /// trust, pass (e.g. eth1,rate=100mbit,edge=true)
+    /// An interface to own: NAME[,KEY=VALUE..] with the keys of [[port]] (e.g. eth1,rate=100mbit,edge): rate, delay,
+    /// queue, queue-frames, class, sync-class, mode, release, mark, ecn, edge, transparent-clock, remark, trust, step,
+    /// storm=FRAMES-PER-SECOND+BURST, pass=0e+00
     #[arg(long = "port", value_name = "NAME[,KEY=VALUE..]")]
     pub(crate) ports: Vec<String>,
-    /// Delay that one mark stands for (e.g. 60us); one value per network. Without it nothing is marked
-    #[arg(long)]
-    pub(crate) delta: Option<Span>,
-    /// Thresholds per hop, R
-    #[arg(long, requires = "delta")]
-    pub(crate) thresholds: Option<u32>,
-    /// Largest value of the marking counter, N
-    #[arg(long, requires = "delta")]
-    pub(crate) counter_max: Option<u32>,
+    #[command(flatten)]
+    pub(crate) marking: Marking,
     /// Constant time from a frame's ideal departure to its release; 100us makes marks exact
     #[arg(long, default_value = None)]
     pub(crate) latency: Option<Span>,
@@ -66,6 +60,38 @@ pub(crate) struct Run {
     /// Name by which `plimsoll show` finds this switch
     #[arg(long)]
     pub(crate) name: Option<String>,
+}
+
+/// Instead of what the file says in [marking]; all its other keys are the file's alone.
+#[derive(Clone, Copy, Debug, ClapArgs)]
+pub(crate) struct Marking {
+    /// Delay that one mark stands for (e.g. 60us); one value per network. Without it, here or in the file, nothing is
+    /// counted
+    #[arg(long)]
+    pub(crate) delta: Option<Span>,
+    /// Thresholds per hop, R
+    #[arg(long)]
+    pub(crate) thresholds: Option<u32>,
+    /// Largest value of the marking counter, N
+    #[arg(long)]
+    pub(crate) counter_max: Option<u32>,
+    /// How a count is written
+    #[arg(long)]
+    pub(crate) counter: Option<CounterArg>,
+    /// Whether requests and responses have counts of their own (FR)
+    #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
+    pub(crate) forward_reverse: Option<bool>,
+    /// Depth, as time on the link, from which on ECN marks packets CE (e.g. 120us)
+    #[arg(long)]
+    pub(crate) ecn_threshold: Option<Span>,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+pub(crate) enum CounterArg {
+    /// An integer: N is 2^30 - 1
+    Integer,
+    /// A thermometer, one bit a mark: N is 29
+    BitShift,
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
@@ -181,12 +207,8 @@ pub(crate) struct LabRun {
     /// Seed of the traffic; the file's own otherwise
     #[arg(long)]
     pub(crate) seed: Option<u64>,
-    /// Delay that one mark stands for; the file's own otherwise
-    #[arg(long)]
-    pub(crate) delta: Option<Span>,
-    /// Thresholds per hop, R; the file's own otherwise
-    #[arg(long)]
-    pub(crate) thresholds: Option<u32>,
+    #[command(flatten)]
+    pub(crate) marking: Marking,
     /// Share of the slowest link that every flow offers, 0..1; the file's own otherwise
     #[arg(long)]
     pub(crate) load: Option<f64>,

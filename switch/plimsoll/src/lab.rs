@@ -12,13 +12,13 @@ use plimsoll_core::Span;
 use plimsoll_lab::{
     lab::{self, Lab as Running, Progress, RunOptions, Silent, StateFile, Stderr, Traffic},
     results::Table,
-    topology::{BUILT_IN, Overrides, Topology},
+    topology::{BUILT_IN, CounterKind, Overrides, Topology},
 };
 use serde_json::json;
 
 use crate::{
     Usage,
-    args::{Lab, LabRun, LabUp},
+    args::{CounterArg, Lab, LabRun, LabUp, Marking},
     control::Server,
     serve,
 };
@@ -59,13 +59,7 @@ fn run(args: &LabRun) -> Result<ExitCode> {
     if duration.is_some_and(|d| d.is_zero()) {
         return Err(Usage("--duration 0: nothing could be measured; write e.g. 20s".into()).into());
     }
-    let overrides = Overrides {
-        duration,
-        seed: args.seed,
-        delta: args.delta,
-        thresholds: args.thresholds,
-        load: args.load,
-    };
+    let overrides = Overrides { duration, seed: args.seed, load: args.load, ..args.marking.into() };
     let topology = load(&args.lab, &overrides)?;
     let stop = Arc::new(AtomicBool::new(false));
     for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
@@ -81,6 +75,23 @@ fn run(args: &LabRun) -> Result<ExitCode> {
         print!("{outcome}");
     }
     Ok(ExitCode::from(outcome.exit_code()))
+}
+
+impl From<Marking> for Overrides {
+    fn from(marking: Marking) -> Self {
+        Self {
+            delta: marking.delta,
+            thresholds: marking.thresholds,
+            counter_max: marking.counter_max,
+            counter: marking.counter.map(|counter| match counter {
+                CounterArg::Integer => CounterKind::Integer,
+                CounterArg::BitShift => CounterKind::BitShift,
+            }),
+            forward_reverse: marking.forward_reverse,
+            ecn_threshold: marking.ecn_threshold,
+            ..Self::default()
+        }
+    }
 }
 
 /// Starts this program once more, in the background, to hold the lab.

@@ -40,7 +40,7 @@ pub(crate) fn run(args: &Run) -> Result<ExitCode> {
     server.watch(monitor.as_fd().as_raw_fd())?;
 
     let links = look_up(&file)?;
-    for warning in file.switches.iter().flat_map(|switch| switch.config.warnings()) {
+    for warning in &file.warnings {
         eprintln!("warning: {warning}");
     }
     let mut umem = Umem::new(memory(&links, &file)?)?;
@@ -116,20 +116,12 @@ fn plan(args: &Run) -> Result<RunFile> {
         }
         None => (COMMAND_LINE.into(), String::new()),
     };
-    if let Some(delta) = args.delta {
-        let mut marking = format!("\n[marking]\ndelta = \"{delta}\"\n");
-        if let Some(thresholds) = args.thresholds {
-            marking.push_str(&format!("thresholds = {thresholds}\n"));
-        }
-        if let Some(most) = args.counter_max {
-            marking.push_str(&format!("counter-max = {most}\n"));
-        }
-        text.push_str(&marking);
-    }
     for port in &args.ports {
         text.push_str(&port_table(port)?);
     }
-    let mut file = RunFile::parse(&label, &text).map_err(|e| Usage(without_place(&e.to_string())))?;
+    let overrides = args.marking.into();
+    let mut file =
+        RunFile::parse(&label, &text, &overrides).map_err(|e| Usage(without_place(&e.to_string())))?;
     if let Some(cpu) = args.cpu.or(file.cpu)
         && !may_use(cpu)
     {
@@ -178,16 +170,26 @@ fn port_table(port: &str) -> Result<String> {
             );
         }
         // Whole numbers and booleans are themselves, everything else is text.
-        let plain =
-            value == "true" || value == "false" || value.parse::<u8>().is_ok() && key.ends_with("class");
-        let value = match (key, plain) {
-            ("pass", _) => serde_json::to_string(&value.split('+').collect::<Vec<_>>())?,
-            (_, true) => value.to_owned(),
-            (_, false) => serde_json::to_string(value)?,
+        let number = value.parse::<u32>().is_ok() && matches!(key, "class" | "sync-class" | "queue-frames");
+        let value = match key {
+            "pass" => serde_json::to_string(&value.split('+').collect::<Vec<_>>())?,
+            "storm" => storm(port, value)?,
+            _ if number || value == "true" || value == "false" => value.to_owned(),
+            _ => serde_json::to_string(value)?,
         };
         table.push_str(&format!("{key} = {value}\n"));
     }
     Ok(table)
+}
+
+/// The value of storm=FRAMES-PER-SECOND+BURST as the table that files have there.
+fn storm(port: &str, value: &str) -> Result<String> {
+    let numbers = value.split_once('+').map(|(rate, burst)| (rate.parse::<u32>(), burst.parse::<u32>()));
+    let Some((Ok(rate), Ok(burst))) = numbers else {
+        let remedy = "write frames per second and burst, as storm=1000+100";
+        return Err(Usage(format!("--port {port}: storm={value} is no limit; {remedy}")).into());
+    };
+    Ok(format!("{{ frames-per-second = {rate}, burst = {burst} }}"))
 }
 
 /// The interfaces as they are now, before anything is changed.
@@ -265,6 +267,17 @@ mod tests {
             "\n[[port]]\nname = \"eth1\"\nrate = \"100mbit\"\nedge = true\nsync-class = 5\npass = [\"0e\",\"00\"]\n"
         );
         assert!(port_table("eth1,=5").is_err());
+        let table = port_table("p0,storm=1000+100,queue-frames=70000,remark=ect0,transparent-clock").unwrap();
+        assert_eq!(
+            table,
+            "\n[[port]]\nname = \"p0\"\nstorm = { frames-per-second = 1000, burst = 100 }\nqueue-frames = 70000\n\
+             remark = \"ect0\"\ntransparent-clock = true\n"
+        );
+        let told = port_table("p0,storm=1000").unwrap_err().to_string();
+        assert_eq!(
+            told,
+            "--port p0,storm=1000: storm=1000 is no limit; write frames per second and burst, as storm=1000+100"
+        );
     }
 
     #[test]

@@ -3,6 +3,7 @@
 use super::error::{Source, TopologyError};
 use super::file::{Clock, File};
 use super::flows::stream;
+use super::marking::largest_count;
 use super::network::{Network, Node};
 use super::ports::SwitchPlan;
 use crate::clock::{MarkScale, Transport, ntp};
@@ -124,7 +125,7 @@ pub(super) fn edges(
     source: &Source<'_>,
     raw: &File,
     network: &Network,
-    marking: bool,
+    marking: Option<MarkConfig>,
 ) -> Result<HashSet<(usize, usize)>, TopologyError> {
     let mut edges = HashSet::new();
     let mut measured = Vec::new();
@@ -162,9 +163,14 @@ pub(super) fn edges(
     Ok(edges)
 }
 
-fn compensation(source: &Source<'_>, clock: &Clock, marking: bool) -> Result<Compensation, TopologyError> {
+fn compensation(
+    source: &Source<'_>,
+    clock: &Clock,
+    marking: Option<MarkConfig>,
+) -> Result<Compensation, TopologyError> {
     let written = clock.compensation.as_ref();
-    let by_default = match (marking, clock.daemon) {
+    let counted = marking.is_some_and(|mark| counts(&mark, clock.transport.0));
+    let by_default = match (counted, clock.daemon) {
         (false, _) => Compensation::None,
         (true, Daemon::Plimsoll) => Compensation::Clock,
         (true, Daemon::Ptp4l) => Compensation::Edge,
@@ -173,8 +179,12 @@ fn compensation(source: &Source<'_>, clock: &Clock, marking: bool) -> Result<Com
     let fail = |problem: String, remedy: &str| {
         Err(source.error(written.map(toml::Spanned::span), "clock.compensation", problem, remedy))
     };
-    if asked != Compensation::None && !marking {
-        return fail(format!("is \"{asked}\" without [marking]"), "write [marking], or \"none\"");
+    if asked != Compensation::None && marking.is_none() {
+        return fail(format!("is \"{asked}\" without [marking]"), "write [marking] with delta, or \"none\"");
+    }
+    if asked != Compensation::None && !counted {
+        let problem = format!("is \"{asked}\", but no carrier of [marking] is in this clock's messages");
+        return fail(problem, "write carriers = [\"ptp\", \"ntp\"] there, or \"none\"");
     }
     if clock.daemon == Daemon::Ptp4l && clock.transport.0.is_ntp() {
         return fail(
@@ -200,7 +210,7 @@ pub(super) fn plan(
     raw: &File,
     network: &Network,
     switches: &[SwitchPlan],
-    marking: bool,
+    marking: Option<MarkConfig>,
     seed: u64,
 ) -> Result<Vec<ClockPlan>, TopologyError> {
     let mut clocks: Vec<ClockPlan> = Vec::new();
@@ -235,7 +245,10 @@ pub(super) fn plan(
             compensation: compensation(source, clock, marking)?,
             domain,
             seed: stream(seed, index),
-            saturated_at: saturated_at(switches, &to_client).min(saturated_at(switches, &to_server)),
+            saturated_at: [&to_client, &to_server]
+                .map(|hops| saturated_at(switches, hops, clock.transport.0))
+                .into_iter()
+                .fold(u32::MAX, u32::min),
             to_client,
             to_server,
         });
@@ -282,11 +295,16 @@ pub(super) fn asymmetry_ns(switches: &[SwitchPlan], clock: &ClockPlan) -> f64 {
     takes(&clock.to_client) - takes(&clock.to_server)
 }
 
+/// Whether messages of this transport have a word that is marked.
+fn counts(mark: &MarkConfig, transport: Transport) -> bool {
+    if transport.is_ntp() { mark.carriers.ntp } else { mark.carriers.ptp }
+}
+
 /// The most that the marks of this way can say.
-fn saturated_at(switches: &[SwitchPlan], hops: &[Hop]) -> u32 {
-    let marks = hops.iter().filter_map(|hop| port(switches, hop).mark);
+fn saturated_at(switches: &[SwitchPlan], hops: &[Hop], transport: Transport) -> u32 {
+    let marks = hops.iter().filter_map(|hop| port(switches, hop).mark).filter(|mark| counts(mark, transport));
     let (sum, n) = marks.fold((0_u32, u32::MAX), |(sum, n), mark| {
-        (sum.saturating_add(mark.thresholds), n.min(mark.counter_max))
+        (sum.saturating_add(mark.thresholds), n.min(largest_count(&mark)))
     });
     sum.min(n)
 }

@@ -1,7 +1,9 @@
 //! A file that no network can be made of: where, which key, what is wrong, what to write instead.
 
+use plimsoll_core::{ConfigError, PortId};
 use std::fmt;
 use std::ops::Range;
+use toml::de::DeTable;
 
 /// Why a file was refused, in one line.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -56,6 +58,44 @@ impl Source<'_> {
         }
     }
 
+    /// Where the value of a key stands: in `[table]`, or in the table of this number among `[[table]]`. The table itself
+    /// for no key. Of a key that is not written it is `None`.
+    pub(super) fn find(&self, table: &str, number: Option<usize>, key: &str) -> Option<Range<usize>> {
+        let document = DeTable::parse(self.text).ok()?;
+        let mut value = document.get_ref().get(table)?;
+        if let Some(number) = number {
+            value = value.get_ref().get(number)?;
+        }
+        for part in key.split('.').filter(|part| !part.is_empty()) {
+            value = value.get_ref().get(part)?;
+        }
+        Some(value.span())
+    }
+
+    /// What the core refused, where the file says it. `table` gives the place of a port.
+    pub(super) fn refused(
+        &self,
+        error: ConfigError,
+        table: impl FnOnce(PortId) -> (&'static str, usize),
+    ) -> TopologyError {
+        let ConfigError { place, port, key, problem, remedy } = error;
+        let who = place.strip_suffix(&format!(", {key}")).unwrap_or(&place);
+        let problem = format!("{who}: {problem}");
+        let table = port.map(table);
+        let (at, key) = match (table, file_key(key)) {
+            (_, Key::Marking(key)) => {
+                let at = self.find("marking", None, &key).or_else(|| self.find("marking", None, ""));
+                (at, format!("marking.{key}"))
+            }
+            (Some((table, number)), Key::Port(key)) => {
+                let at = self.find(table, Some(number), &key).or_else(|| self.find(table, Some(number), ""));
+                (at, format!("{table}.{key}"))
+            }
+            (None, Key::Port(key)) => (self.find("switch", None, ""), format!("switch.{key}")),
+        };
+        self.error(at, key, problem, remedy)
+    }
+
     /// What the TOML reader refused, in our form.
     pub(super) fn parse_error(&self, error: &toml::de::Error) -> TopologyError {
         let span = error.span();
@@ -86,6 +126,30 @@ impl Source<'_> {
             Some(table) => format!("{}.{key}", header(table.split('#').next().unwrap_or(table))),
             None => key.to_owned(),
         }
+    }
+}
+
+/// A key as files name it.
+enum Key {
+    Port(String),
+    Marking(String),
+}
+
+/// The file's name of a key of the core.
+fn file_key(core: &str) -> Key {
+    // What follows is a unit or a symbol.
+    let core = core.split(' ').next().unwrap_or(core);
+    match core {
+        "queue_bytes" => Key::Port("queue".into()),
+        "default_priority" => Key::Port("class".into()),
+        "pass_reserved" => Key::Port("pass".into()),
+        "fdb_fixed" => Key::Port("fdb".into()),
+        "depth.cells" => Key::Marking("cell".into()),
+        "ecn.threshold" => Key::Marking("ecn-threshold".into()),
+        _ => match core.strip_prefix("mark.") {
+            Some(key) => Key::Marking(key.replace('_', "-")),
+            None => Key::Port(core.replace('_', "-")),
+        },
     }
 }
 

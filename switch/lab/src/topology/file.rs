@@ -1,9 +1,9 @@
 //! A file as it is written. What the keys mean together is decided in the neighbouring modules.
 
 use super::values::{Each, LinkRate, MacText, Reserved, TransportName};
-use super::{Compensation, Daemon};
+use super::{Compensation, CounterKind, Daemon};
 use crate::traffic::PaperFlow;
-use plimsoll_core::{ByteCount, Rate, Span, StormConfig};
+use plimsoll_core::{ByteCount, DepthScope, Ect, Rate, Span, StormConfig};
 use plimsoll_port::worker::{Idle, Stall};
 use serde::Deserialize;
 use std::collections::BTreeMap;
@@ -40,6 +40,14 @@ pub(super) struct File {
     pub(super) port: Vec<Spanned<Port>>,
 }
 
+impl File {
+    /// Whether any port gives its own K.
+    pub(super) fn has_steps(&self) -> bool {
+        self.link.iter().any(|link| link.get_ref().step.is_some())
+            || self.port.iter().any(|port| port.get_ref().step.is_some())
+    }
+}
+
 /// `[marking]`: for the whole network.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
@@ -47,6 +55,78 @@ pub(super) struct Marking {
     pub(super) delta: Option<Span>,
     pub(super) thresholds: Option<u32>,
     pub(super) counter_max: Option<u32>,
+    pub(super) counter: Option<CounterKind>,
+    pub(super) forward_reverse: Option<bool>,
+    pub(super) carriers: Option<Vec<CarrierName>>,
+    pub(super) depth: Option<Frames>,
+    pub(super) count: Option<Count>,
+    pub(super) cell: Option<ByteCount>,
+    pub(super) ecn_threshold: Option<Span>,
+    pub(super) ecn_scope: Option<Scope>,
+}
+
+/// A field that takes counts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(super) enum CarrierName {
+    Ptp,
+    Ntp,
+    Ecn,
+}
+
+/// Which frames are in a depth.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(super) enum Frames {
+    Ahead,
+    Queue,
+    Port,
+}
+
+impl From<Frames> for DepthScope {
+    fn from(frames: Frames) -> Self {
+        match frames {
+            Frames::Ahead => Self::Ahead,
+            Frames::Queue => Self::Queue,
+            Frames::Port => Self::Port,
+        }
+    }
+}
+
+/// How they count.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(super) enum Count {
+    #[default]
+    Exact,
+    Frames,
+    FramesWaiting,
+    Cells,
+}
+
+/// Whose packets classical ECN marks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(super) enum Scope {
+    Sync,
+    All,
+}
+
+/// What Not-ECT sync packets become at ingress.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(super) enum EctName {
+    Ect0,
+    Ect1,
+}
+
+impl From<EctName> for Ect {
+    fn from(name: EctName) -> Self {
+        match name {
+            EctName::Ect0 => Self::Zero,
+            EctName::Ect1 => Self::One,
+        }
+    }
 }
 
 /// `[worker]`: the one busy thread.
@@ -133,13 +213,17 @@ pub(super) struct Link {
     pub(super) rate: Option<Spanned<Each<LinkRate>>>,
     pub(super) delay: Option<Spanned<Each<Span>>>,
     pub(super) queue: Option<Spanned<Each<ByteCount>>>,
+    pub(super) queue_frames: Option<Spanned<Each<u32>>>,
     pub(super) step: Option<Spanned<Each<ByteCount>>>,
     pub(super) mark: Option<Spanned<Each<bool>>>,
+    pub(super) ecn: Option<Spanned<Each<bool>>>,
+    pub(super) transparent_clock: Option<Spanned<Each<bool>>>,
     pub(super) edge: Option<Spanned<Each<bool>>>,
+    pub(super) remark: Option<Spanned<EctName>>,
     pub(super) trust: Option<Spanned<bool>>,
     pub(super) mtu: Option<Spanned<u32>>,
-    pub(super) class: Option<Spanned<u8>>,
-    pub(super) sync_class: Option<Spanned<u8>>,
+    pub(super) class: Option<u8>,
+    pub(super) sync_class: Option<u8>,
     pub(super) storm: Option<Storm>,
     #[serde(default)]
     pub(super) pass: Vec<Reserved>,
@@ -216,10 +300,16 @@ pub(super) struct Port {
     pub(super) rate: Option<Spanned<LinkRate>>,
     pub(super) delay: Option<Span>,
     pub(super) queue: Option<ByteCount>,
+    pub(super) queue_frames: Option<u32>,
     pub(super) step: Option<Spanned<ByteCount>>,
     pub(super) mode: Option<PortMode>,
-    pub(super) mark: Option<Spanned<bool>>,
-    pub(super) edge: Option<bool>,
+    pub(super) mark: Option<bool>,
+    pub(super) ecn: Option<bool>,
+    #[serde(default)]
+    pub(super) transparent_clock: bool,
+    #[serde(default)]
+    pub(super) edge: bool,
+    pub(super) remark: Option<EctName>,
     pub(super) trust: Option<bool>,
     pub(super) class: Option<u8>,
     pub(super) sync_class: Option<u8>,

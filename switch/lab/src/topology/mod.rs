@@ -9,7 +9,9 @@ mod error;
 mod file;
 mod flows;
 mod hosts;
+mod keys;
 mod labs;
+mod marking;
 mod network;
 mod ports;
 mod run;
@@ -20,6 +22,8 @@ pub use error::TopologyError;
 pub use flows::FlowPlan;
 pub use hosts::{HostPlan, PREFIX_V4, PREFIX_V6};
 pub use labs::{BUILT_IN, BuiltIn};
+pub use marking::CounterKind;
+pub(crate) use marking::largest_count;
 pub use network::{Cable, CableEnd, Node};
 pub use ports::SwitchPlan;
 pub use run::{RunFile, RunPort, RunSwitch};
@@ -27,8 +31,9 @@ pub use run::{RunFile, RunPort, RunSwitch};
 use crate::traffic::UNCAPPED;
 use error::Source;
 use file::File;
+use marking::Marks;
 use network::Network;
-use plimsoll_core::{MarkConfig, Span};
+use plimsoll_core::{Depth, EcnConfig, MarkConfig, PortConfig, Span};
 use plimsoll_port::worker::Idle;
 use std::path::Path;
 use std::time::Duration;
@@ -41,10 +46,8 @@ const DURATION: Duration = Duration::from_secs(20);
 const WARMUP: Duration = Duration::from_secs(2);
 /// Difference of a clock's two ways from which on a warning is due.
 const ASYMMETRY_NS: f64 = 100.0;
-/// Thresholds of a hop where the file gives none.
-const THRESHOLDS: u32 = 32;
 
-/// What the command line says instead of the file.
+/// What the command line says instead of the file. The first two and `load` are for labs alone.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Overrides {
     /// How long to measure.
@@ -55,6 +58,14 @@ pub struct Overrides {
     pub delta: Option<Span>,
     /// R.
     pub thresholds: Option<u32>,
+    /// N.
+    pub counter_max: Option<u32>,
+    /// How a count is written.
+    pub counter: Option<CounterKind>,
+    /// Whether requests and responses have counts of their own.
+    pub forward_reverse: Option<bool>,
+    /// Where classical ECN begins to mark, as time on the link.
+    pub ecn_threshold: Option<Span>,
     /// Share of the slowest link on its way that every flow offers, above 0.
     pub load: Option<f64>,
 }
@@ -72,8 +83,12 @@ pub struct Topology {
     pub warmup: Duration,
     /// Seed of the traffic.
     pub seed: u64,
-    /// R, N and delta of all ports that mark.
+    /// The counters of all ports that have any; where `ecn = false` is said of a port, its own lack that carrier.
     pub marking: Option<MarkConfig>,
+    /// Classical ECN of all ports that mark.
+    pub ecn: Option<EcnConfig>,
+    /// What the thresholds of both are compared with.
+    pub depth: Depth,
     /// CPU of the worker; `None`: the last one.
     pub cpu: Option<usize>,
     /// What the worker does when there is nothing to do.
@@ -128,14 +143,14 @@ impl Topology {
                 )
             });
         }
-        let marking = marking(&source, &raw, overrides)?;
+        let mut marks = Marks::read(&source, &raw, overrides)?;
         let network = Network::new(&source, &raw)?;
         let hosts = hosts::plan(&source, &raw, &network)?;
-        let edges = clocks::edges(&source, &raw, &network, marking.is_some())?;
-        let (switches, marking) = ports::plan(&source, &raw, &network, marking, &edges)?;
-        check_overrides(&source, overrides, &switches)?;
+        let edges = clocks::edges(&source, &raw, &network, marks.counters)?;
+        let switches = ports::plan(&source, &raw, &network, &mut marks, &edges)?;
+        check_overrides(&source, overrides, switches.iter().flat_map(|switch| &switch.config.ports))?;
         let seed = overrides.seed.or(raw.seed).unwrap_or(1);
-        let mut warnings = Vec::new();
+        let mut warnings: Vec<String> = marks.warning().into_iter().collect();
         let flows = flows::plan(
             &source,
             &raw,
@@ -144,7 +159,7 @@ impl Topology {
             overrides.load,
             &mut warnings,
         )?;
-        let clocks = clocks::plan(&source, &raw, &network, &switches, marking.is_some(), seed)?;
+        let clocks = clocks::plan(&source, &raw, &network, &switches, marks.counters, seed)?;
         for switch in &switches {
             warnings.extend(switch.config.warnings().iter().map(ToString::to_string));
         }
@@ -175,7 +190,9 @@ impl Topology {
             duration,
             warmup: raw.warmup.map_or(WARMUP, |span| Duration::from_nanos(span.nanos())),
             seed,
-            marking,
+            marking: marks.counters,
+            ecn: marks.ecn,
+            depth: marks.depth,
             cpu: raw.worker.cpu,
             idle: raw.worker.idle.unwrap_or(Idle::Spin),
             switches,
@@ -240,21 +257,28 @@ pub(crate) fn random_seed() -> u64 {
 }
 
 /// Marking that the command line asks for must be some port's.
-fn check_overrides(
+fn check_overrides<'p>(
     source: &Source<'_>,
     overrides: &Overrides,
-    switches: &[SwitchPlan],
+    ports: impl Iterator<Item = &'p PortConfig> + Clone,
 ) -> Result<(), TopologyError> {
-    let mut ports = switches.iter().flat_map(|switch| &switch.config.ports);
-    let (marks, uses_delta) = (ports.clone().any(|port| port.mark.is_some()), ports.any(|port| port.edge));
+    let marks = ports.clone().any(|port| port.mark.is_some());
+    let (uses_delta, ecn) =
+        (ports.clone().any(|port| port.edge), ports.clone().any(|port| port.ecn.is_some()));
     let key = match overrides {
         Overrides { thresholds: Some(_), .. } if !marks => "--thresholds",
+        Overrides { counter_max: Some(_), .. } if !marks => "--counter-max",
+        Overrides { counter: Some(_), .. } if !marks => "--counter",
+        Overrides { forward_reverse: Some(_), .. } if !marks => "--forward-reverse",
         Overrides { delta: Some(_), .. } if !marks && !uses_delta => "--delta",
+        Overrides { ecn_threshold: Some(_), .. } if !ecn => "--ecn-threshold",
         _ => return Ok(()),
     };
-    let remedy =
-        "leave it out, or write rate at the links that shall mark, and delta by [marking] or --delta";
-    Err(source.error(None, key, "is given, but no port of this lab marks", remedy))
+    let remedy = match key {
+        "--ecn-threshold" => "leave it out, or write rate where ECN shall mark",
+        _ => "leave it out, or write rate where ports shall mark, and delta by [marking] or --delta",
+    };
+    Err(source.error(None, key, "is given, but no port here marks", remedy))
 }
 
 /// The text of a built-in lab or of a file, and what to call it in messages.
@@ -298,41 +322,6 @@ fn topology_name(
     }
     let remedy = "write name = ... with 1 to 64 letters, digits, - and _";
     Err(source.error(span, "name", format!("{name:?} is no name for a lab"), remedy))
-}
-
-/// The network's marking as `[marking]` and the command line give it; a delta of 0 where ports have to imply it.
-fn marking(
-    source: &Source<'_>,
-    raw: &File,
-    overrides: &Overrides,
-) -> Result<Option<MarkConfig>, TopologyError> {
-    let span = raw.marking.as_ref().map(toml::Spanned::span);
-    let marking = raw.marking.as_ref().map(toml::Spanned::get_ref);
-    if marking.is_none() && overrides.delta.is_none() {
-        return Ok(None);
-    }
-    let fail = |key: &str, problem: String, remedy: &str| {
-        Err(source.error(span.clone(), format!("marking.{key}"), problem, remedy))
-    };
-    let counter_max = marking.and_then(|m| m.counter_max).unwrap_or(plimsoll_core::config::MAX_COUNT);
-    if !(1..=plimsoll_core::config::MAX_COUNT).contains(&counter_max) {
-        return fail("counter-max", format!("N is {counter_max}"), "write 1 to 1073741823 (2^30 - 1)");
-    }
-    let thresholds = overrides
-        .thresholds
-        .or_else(|| marking.and_then(|m| m.thresholds))
-        .unwrap_or(THRESHOLDS.min(counter_max));
-    if !(1..=counter_max).contains(&thresholds) {
-        let remedy = "write R from 1 to N, the largest value of the counter";
-        return fail("thresholds", format!("R is {thresholds} with N = {counter_max}"), remedy);
-    }
-    let delta_ps = overrides.delta.or_else(|| marking.and_then(|m| m.delta)).map_or(0, |d| d.ps);
-    let given = overrides.delta.is_some() || marking.is_some_and(|m| m.delta.is_some());
-    if given && !(1..=1_000_000_000_000).contains(&delta_ps) {
-        let delta = Span { ps: delta_ps };
-        return fail("delta", format!("is {delta}"), "write a time above 0 and up to 1s, as \"60us\"");
-    }
-    Ok(Some(MarkConfig { counter_max, ..MarkConfig::new(thresholds, delta_ps) }))
 }
 
 #[cfg(test)]

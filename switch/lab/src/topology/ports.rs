@@ -2,9 +2,11 @@
 
 use super::error::{Source, TopologyError};
 use super::file::{File, Lateness, Link, Release, Station};
+use super::keys::{Place, PortKeys};
+use super::marking::{Marks, Step};
 use super::network::{Network, Node};
 use super::values::Each;
-use plimsoll_core::{FixedEntry, MarkConfig, Nanos, PortConfig, PortId, Rate, Span, SwitchConfig};
+use plimsoll_core::{FixedEntry, Nanos, PortConfig, PortId, Rate, SwitchConfig};
 use plimsoll_port::worker::{ReleaseAt, Stall};
 use std::collections::HashSet;
 use toml::Spanned;
@@ -35,45 +37,50 @@ struct Direction<'a> {
     switch: usize,
     peer: Node,
     peer_name: &'a str,
+    /// The link's number in the file.
+    number: usize,
     link: &'a Link,
     mtu: u32,
 }
 
-/// The switches, and the network's marking with the delta that its ports imply where the file gives none.
+/// The switches; `marks` gets the delta that their ports imply where the file gives none.
 pub(super) fn plan(
     source: &Source<'_>,
     raw: &File,
     network: &Network,
-    marking: Option<MarkConfig>,
+    marks: &mut Marks,
     edges: &HashSet<(usize, usize)>,
-) -> Result<(Vec<SwitchPlan>, Option<MarkConfig>), TopologyError> {
+) -> Result<Vec<SwitchPlan>, TopologyError> {
     let mut directions = Vec::new();
-    for (link, &(ends, mtu)) in raw.link.iter().zip(&network.links) {
+    for (number, (link, &(ends, mtu))) in raw.link.iter().zip(&network.links).enumerate() {
         let link = link.get_ref();
         check_directions(source, network, link, ends)?;
         for (from, to) in [(ends[0], ends[1]), (ends[1], ends[0])] {
             if let Node::Switch(switch) = from {
-                directions.push(Direction { switch, peer: to, peer_name: network.name(to), link, mtu });
+                let peer_name = network.name(to);
+                directions.push(Direction { switch, peer: to, peer_name, number, link, mtu });
             }
         }
     }
-    let marking = derive_delta(source, marking, &directions)?;
+    derive_delta(source, marks, &directions)?;
     let mut switches = Vec::new();
     for (index, name) in network.switches.iter().enumerate() {
         let mut plan = bare(source, raw, name)?;
-        plan.config.delta_ps = marking.map(|mark| mark.delta_ps);
+        plan.config.delta_ps = marks.counters.map(|mark| mark.delta_ps);
+        let mut links = Vec::new();
         for direction in directions.iter().filter(|d| d.switch == index) {
             let edge = matches!(direction.peer, Node::Host(host) if edges.contains(&(index, host)));
-            plan.config.ports.push(port(source, direction, marking, edge)?);
+            plan.config.ports.push(port(source, direction, marks, edge)?);
+            links.push(direction.number);
             plan.peers.push(direction.peer);
             plan.mtu.push(direction.mtu);
         }
         let ports: Vec<_> = plan.config.ports.iter().map(|port| port.name.as_str()).collect();
         plan.config.fdb_fixed = fixed(source, raw, name, &ports)?;
-        plan.config.check().map_err(|e| source.error(None, e.place, e.problem, e.remedy))?;
+        plan.config.check().map_err(|e| source.refused(e, |port| ("link", links[port.index()])))?;
         switches.push(plan);
     }
-    Ok((switches, marking))
+    Ok(switches)
 }
 
 /// A switch without ports.
@@ -142,14 +149,17 @@ fn check_directions(
     link: &Link,
     ends: [Node; 2],
 ) -> Result<(), TopologyError> {
-    let is_switch = |node: Node| matches!(node, Node::Switch(_));
     let keys = [
         ("rate", directions_of(link.rate.as_ref())),
         ("delay", directions_of(link.delay.as_ref())),
         ("queue", directions_of(link.queue.as_ref())),
+        ("queue-frames", directions_of(link.queue_frames.as_ref())),
         ("step", directions_of(link.step.as_ref())),
         ("mark", directions_of(link.mark.as_ref())),
+        ("ecn", directions_of(link.ecn.as_ref())),
+        ("transparent-clock", directions_of(link.transparent_clock.as_ref())),
         ("edge", directions_of(link.edge.as_ref())),
+        ("remark", (link.remark.as_ref().map(Spanned::span), Vec::new())),
     ];
     for (key, (span, named)) in keys {
         let (Some(span), key) = (span, format!("link.{key}")) else { continue };
@@ -173,6 +183,13 @@ fn check_directions(
                 return Err(source.error(Some(span), key, problem, remedy));
             }
         }
+    }
+    if let Some(remark) = &link.remark
+        && ends.iter().all(|end| is_switch(*end))
+    {
+        let problem = "is of packets that hosts send, and both ends of this link are switches";
+        let remedy = "write it at the links of the hosts";
+        return Err(source.error(Some(remark.span()), "link.remark", problem, remedy));
     }
     // A delay that only one direction gets would shift every clock by half of it.
     if let Some(delay) = &link.delay
@@ -206,131 +223,49 @@ impl Direction<'_> {
 /// K of a port stands beside delta of the network: both must tell the same time.
 fn derive_delta(
     source: &Source<'_>,
-    marking: Option<MarkConfig>,
+    marks: &mut Marks,
     directions: &[Direction<'_>],
-) -> Result<Option<MarkConfig>, TopologyError> {
-    let mut marking = marking;
+) -> Result<(), TopologyError> {
     let mut implied: Option<(u64, Rate, &str)> = None;
     for direction in directions {
         let Some(step) = &direction.link.step else { continue };
         let Some(octets) = step.get_ref().to(direction.peer_name) else { continue };
         let steps =
             Step { source, span: step.span(), key: "link.step", octets: octets.0, rate: direction.rate() };
-        steps.agree(&mut marking, &mut implied, direction.peer_name)?;
+        steps.agree(&mut marks.counters, &mut implied, direction.peer_name)?;
     }
-    match marking {
-        Some(MarkConfig { delta_ps: 0, .. }) => Err(source.error(
-            None,
-            "marking.delta",
-            "is not given, and no port's step implies it",
-            "write delta = \"60us\": about a tenth of the waits to be removed, R times it their longest",
-        )),
-        other => Ok(other),
-    }
-}
-
-/// K as written at one port.
-pub(super) struct Step<'a> {
-    pub(super) source: &'a Source<'a>,
-    pub(super) span: std::ops::Range<usize>,
-    pub(super) key: &'a str,
-    pub(super) octets: u64,
-    pub(super) rate: Option<Rate>,
-}
-
-impl Step<'_> {
-    /// Checks this K against delta and the Ks before it (`implied`), or takes delta from it.
-    pub(super) fn agree<'a>(
-        &self,
-        marking: &mut Option<MarkConfig>,
-        implied: &mut Option<(u64, Rate, &'a str)>,
-        port: &'a str,
-    ) -> Result<(), TopologyError> {
-        let fail = |problem: String, remedy: &str| {
-            Err(self.source.error(Some(self.span.clone()), self.key, problem, remedy))
-        };
-        let Some(mark) = marking else {
-            return fail("there is no [marking]".into(), "write [marking] with delta and thresholds");
-        };
-        let Some(rate) = self.rate else {
-            return fail("K octets are a time only at a rate".into(), "write rate beside it, as \"100mbit\"");
-        };
-        if self.octets == 0 {
-            return fail("K is 0".into(), "write octets above 0, as \"750B\"");
-        }
-        let Some(exact) = rate.ps_for(self.octets).and_then(|ps| u64::try_from(ps).ok()) else {
-            return fail("K is too large".into(), "write less");
-        };
-        let one = "write one delta in [marking] and leave step out: each port derives K = delta*rate/8";
-        if let Some((octets, other, name)) = *implied
-            && u128::from(octets) * u128::from(rate.0) != u128::from(self.octets) * u128::from(other.0)
-        {
-            let before = Span { ps: other.ps_for(octets).unwrap_or(0) as u64 };
-            let problem = format!(
-                "K = {} B at {rate} implies delta = {}, the port to {name} implies {before}",
-                self.octets,
-                Span { ps: exact }
-            );
-            return fail(problem, one);
-        }
-        if implied.is_none() {
-            if mark.delta_ps == 0 {
-                mark.delta_ps = exact;
-            } else if mark.k_octets(rate).abs_diff(u128::from(self.octets)) > 1 {
-                let problem = format!(
-                    "K = {} B at {rate} implies delta = {}, [marking] says {}",
-                    self.octets,
-                    Span { ps: exact },
-                    Span { ps: mark.delta_ps }
-                );
-                return fail(problem, one);
-            }
-            *implied = Some((self.octets, rate, port));
-        }
-        Ok(())
-    }
+    marks.check_delta(source)
 }
 
 fn port(
     source: &Source<'_>,
     direction: &Direction<'_>,
-    marking: Option<MarkConfig>,
+    marks: &Marks,
     edge: bool,
 ) -> Result<PortConfig, TopologyError> {
-    let Direction { link, peer_name: to, .. } = direction;
-    let mut port = PortConfig::new(*to);
-    port.rate = direction.rate();
-    port.delay = Nanos(each(link.delay.as_ref(), to).map_or(0, |delay| delay.nanos()));
-    port.queue_bytes = each(link.queue.as_ref(), to).map(|queue| queue.0);
-    port.trust = match &link.trust {
-        Some(trust) => *trust.get_ref(),
-        None => matches!(direction.peer, Node::Switch(_)),
+    let Direction { link, peer, peer_name: to, .. } = direction;
+    let keys = PortKeys {
+        rate: direction.rate(),
+        delay: each(link.delay.as_ref(), to),
+        queue: each(link.queue.as_ref(), to),
+        queue_frames: each(link.queue_frames.as_ref(), to),
+        mark: each(link.mark.as_ref(), to),
+        ecn: each(link.ecn.as_ref(), to),
+        transparent_clock: each(link.transparent_clock.as_ref(), to).unwrap_or(false),
+        edge: each(link.edge.as_ref(), to).unwrap_or(edge),
+        // What hosts send; between switches it has passed such a port already.
+        remark: link.remark.as_ref().map(|remark| *remark.get_ref()).filter(|_| !is_switch(*peer)),
+        trust: link.trust.as_ref().map_or(is_switch(*peer), |trust| *trust.get_ref()),
+        storm: link.storm,
+        class: link.class,
+        sync_class: link.sync_class,
+        pass: &link.pass,
     };
-    port.storm = link.storm.map(Into::into);
-    port.default_priority = link.class.as_ref().map_or(0, |class| *class.get_ref());
-    port.sync_class = link.sync_class.as_ref().map(|class| *class.get_ref());
-    port.pass_reserved = link.pass.iter().map(|octet| octet.0).collect();
-    let asked = each(link.mark.as_ref(), to);
-    let span = link.mark.as_ref().map(Spanned::span);
-    port.mark = match (asked, marking) {
-        (Some(true), None) => {
-            let remedy = "write [marking] with delta and thresholds";
-            return Err(source.error(span, "link.mark", "there is no [marking]", remedy));
-        }
-        (Some(true), Some(_)) if port.rate.is_none() => {
-            let problem = format!("the port to {to} has no rate, so that no depth is a time");
-            return Err(source.error(span, "link.mark", problem, "write rate beside it, as \"100mbit\""));
-        }
-        (Some(true) | None, Some(mark)) if port.rate.is_some() => Some(mark),
-        _ => None,
-    };
-    port.edge = each(link.edge.as_ref(), to).unwrap_or(edge);
-    if port.edge && marking.is_none() {
-        let span = link.edge.as_ref().map(Spanned::span);
-        let remedy = "write [marking] with delta and thresholds, or leave edge out";
-        return Err(source.error(span, "link.edge", "there is no [marking], so no delta", remedy));
-    }
-    Ok(port)
+    keys.port(to, marks, Place { source, table: "link", number: direction.number })
+}
+
+fn is_switch(node: Node) -> bool {
+    matches!(node, Node::Switch(_))
 }
 
 fn each<T: Copy>(value: Option<&Spanned<Each<T>>>, to: &str) -> Option<T> {

@@ -2,20 +2,22 @@
 
 use super::error::{Source, TopologyError};
 use super::file::{File, Lateness, Port, PortMode};
+use super::keys::{Place, PortKeys};
+use super::marking::{Marks, Step};
 use super::network::check_name;
-use super::ports::{Step, fixed, release_at};
-use plimsoll_core::{MarkConfig, Nanos, PortConfig, SwitchConfig};
+use super::ports::{fixed, release_at};
+use super::{Overrides, check_overrides};
+use plimsoll_core::{MarkConfig, Nanos, SwitchConfig};
 use plimsoll_port::Mode;
 use plimsoll_port::worker::{Idle, ReleaseAt, Stall};
 use std::path::Path;
-use toml::Spanned;
 
 /// What `plimsoll run FILE` runs.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RunFile {
     /// The file's key `name`, where it is given.
     pub name: Option<String>,
-    /// R, N and delta of all ports that mark.
+    /// The counters of all ports that have any.
     pub marking: Option<MarkConfig>,
     /// CPU of the worker; `None` leaves it to the scheduler.
     pub cpu: Option<usize>,
@@ -23,6 +25,8 @@ pub struct RunFile {
     pub idle: Idle,
     /// The switches.
     pub switches: Vec<RunSwitch>,
+    /// What works, but not as one might think: one line each.
+    pub warnings: Vec<String>,
 }
 
 /// One switch on interfaces of this machine.
@@ -56,14 +60,14 @@ impl RunFile {
     /// [`TopologyError`]: it cannot be read, or no switch can be made of it.
     pub fn load(path: &Path) -> Result<Self, TopologyError> {
         let (label, text) = super::read(&path.to_string_lossy())?;
-        Self::parse(&label, &text)
+        Self::parse(&label, &text, &Overrides::default())
     }
 
     /// Reads a file from its text; `file` is its name in messages.
     ///
     /// # Errors
     /// [`TopologyError`] where no switch can be made of it.
-    pub fn parse(file: &str, text: &str) -> Result<Self, TopologyError> {
+    pub fn parse(file: &str, text: &str, overrides: &Overrides) -> Result<Self, TopologyError> {
         let source = Source { file, text };
         let raw: File = toml::from_str(text).map_err(|e| source.parse_error(&e))?;
         if raw.port.is_empty() {
@@ -74,7 +78,7 @@ impl RunFile {
             };
             return Err(source.error(None, "port", problem, remedy));
         }
-        let mut marking = super::marking(&source, &raw, &super::Overrides::default())?;
+        let mut marks = Marks::read(&source, &raw, overrides)?;
         let mut implied = None;
         for port in &raw.port {
             let port = port.get_ref();
@@ -86,28 +90,28 @@ impl RunFile {
                     octets: step.get_ref().0,
                     rate: port.rate.as_ref().and_then(|rate| rate.get_ref().0),
                 };
-                step.agree(&mut marking, &mut implied, port.name.get_ref())?;
+                step.agree(&mut marks.counters, &mut implied, port.name.get_ref())?;
             }
         }
-        if marking.is_some_and(|mark| mark.delta_ps == 0) {
-            let remedy = "write delta = \"60us\", one value for the whole network";
-            return Err(source.error(None, "marking.delta", "is not given", remedy));
+        marks.check_delta(&source)?;
+        let switches = switches(&source, &raw, &marks)?;
+        check_overrides(&source, overrides, switches.iter().flat_map(|switch| &switch.config.ports))?;
+        let mut warnings: Vec<String> = marks.warning().into_iter().collect();
+        for switch in &switches {
+            warnings.extend(switch.config.warnings().iter().map(ToString::to_string));
         }
         Ok(Self {
             name: raw.name.as_ref().map(|name| name.get_ref().clone()),
-            marking,
+            marking: marks.counters,
             cpu: raw.worker.cpu,
             idle: raw.worker.idle.unwrap_or_default(),
-            switches: switches(&source, &raw, marking)?,
+            switches,
+            warnings,
         })
     }
 }
 
-fn switches(
-    source: &Source<'_>,
-    raw: &File,
-    marking: Option<MarkConfig>,
-) -> Result<Vec<RunSwitch>, TopologyError> {
+fn switches(source: &Source<'_>, raw: &File, marks: &Marks) -> Result<Vec<RunSwitch>, TopologyError> {
     let mut names: Vec<_> = raw.switch.keys().collect();
     names.sort_by_key(|name| name.span().start);
     let mut names: Vec<String> = names.into_iter().map(|name| name.get_ref().clone()).collect();
@@ -116,7 +120,9 @@ fn switches(
     }
     let mut switches: Vec<RunSwitch> = names.iter().map(|name| bare(raw, name)).collect();
     let mut taken: Vec<&str> = Vec::new();
-    for written in &raw.port {
+    // The numbers in the file of each switch's ports.
+    let mut numbers = vec![Vec::new(); switches.len()];
+    for (number, written) in raw.port.iter().enumerate() {
         let port = written.get_ref();
         let name = port.name.get_ref();
         check_name(source, &port.name.span(), "port.name", name)?;
@@ -142,7 +148,9 @@ fn switches(
                 }
             },
         };
-        switches[at].config.ports.push(port_config(source, port, marking)?);
+        let place = Place { source, table: "port", number };
+        switches[at].config.ports.push(keys(port).port(name, marks, place)?);
+        numbers[at].push(number);
         switches[at].ports.push(RunPort {
             mode: match port.mode {
                 None | Some(PortMode::Auto) => Mode::Auto,
@@ -153,11 +161,11 @@ fn switches(
             release: port.release.map(release_at),
         });
     }
-    for switch in &mut switches {
-        switch.config.delta_ps = marking.map(|mark| mark.delta_ps);
+    for (switch, numbers) in switches.iter_mut().zip(numbers) {
+        switch.config.delta_ps = marks.counters.map(|mark| mark.delta_ps);
         let ports: Vec<_> = switch.config.ports.iter().map(|port| port.name.as_str()).collect();
         switch.config.fdb_fixed = fixed(source, raw, &switch.config.name, &ports)?;
-        switch.config.check().map_err(|e| source.error(None, e.place, e.problem, e.remedy))?;
+        switch.config.check().map_err(|e| source.refused(e, |port| ("port", numbers[port.index()])))?;
     }
     Ok(switches)
 }
@@ -177,28 +185,21 @@ fn bare(raw: &File, name: &str) -> RunSwitch {
     }
 }
 
-fn port_config(
-    source: &Source<'_>,
-    written: &Port,
-    marking: Option<MarkConfig>,
-) -> Result<PortConfig, TopologyError> {
-    let mut port = PortConfig::new(written.name.get_ref().as_str());
-    port.rate = written.rate.as_ref().and_then(|rate| rate.get_ref().0);
-    port.delay = Nanos(written.delay.map_or(0, |delay| delay.nanos()));
-    port.queue_bytes = written.queue.map(|queue| queue.0);
-    port.edge = written.edge.unwrap_or(false);
-    port.trust = written.trust.unwrap_or(false);
-    port.storm = written.storm.map(Into::into);
-    port.default_priority = written.class.unwrap_or(0);
-    port.sync_class = written.sync_class;
-    port.pass_reserved = written.pass.iter().map(|octet| octet.0).collect();
-    let asked = written.mark.as_ref().map(|mark| *mark.get_ref());
-    if asked == Some(true) && marking.is_none() {
-        let span = written.mark.as_ref().map(Spanned::span);
-        let remedy = "write [marking] with delta and thresholds";
-        return Err(source.error(span, "port.mark", "there is no [marking]", remedy));
+fn keys(written: &Port) -> PortKeys<'_> {
+    PortKeys {
+        rate: written.rate.as_ref().and_then(|rate| rate.get_ref().0),
+        delay: written.delay,
+        queue: written.queue,
+        queue_frames: written.queue_frames,
+        mark: written.mark,
+        ecn: written.ecn,
+        transparent_clock: written.transparent_clock,
+        edge: written.edge,
+        remark: written.remark,
+        trust: written.trust.unwrap_or(false),
+        storm: written.storm,
+        class: written.class,
+        sync_class: written.sync_class,
+        pass: &written.pass,
     }
-    // A port told to mark without a rate is refused by the core's own check.
-    port.mark = marking.filter(|_| asked.unwrap_or(port.rate.is_some()));
-    Ok(port)
 }

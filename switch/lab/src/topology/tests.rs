@@ -12,6 +12,10 @@ fn refusal(text: &str) -> String {
     parse(text).map(drop).unwrap_err().to_string()
 }
 
+fn run(text: &str) -> Result<RunFile, TopologyError> {
+    RunFile::parse("run.toml", text, &Overrides::default())
+}
+
 /// One switch, three hosts; `more` is appended.
 fn one_hop(more: &str) -> String {
     format!(
@@ -155,6 +159,7 @@ fn the_command_line_goes_before_the_file() {
         delta: Some("60us".parse().unwrap()),
         thresholds: Some(4),
         load: Some(0.9),
+        ..Overrides::default()
     };
     let t = Topology::load("one-hop", &overrides).unwrap();
     assert_eq!((t.duration.as_secs(), t.seed, t.flows[0].spec.rate), (3, 9, Rate(90_000_000)));
@@ -328,11 +333,11 @@ fn whatever_is_wrong_is_said_with_place_key_and_remedy() {
         ),
         (
             &one_hop("").replace("rate = \"10mbit\"", "edge = true"),
-            "link.edge: there is no [marking], so no delta",
+            "link.edge: there is no [marking] with counts, so no delta; write [marking]",
         ),
         (
             &one_hop("[marking]\ndelta = \"1us\"").replace("rate = \"10mbit\"", "mark = true"),
-            "net.toml:13:8: link.mark: the port to c has no rate, so that no depth is a time; write rate beside it",
+            "net.toml:13:8: link.mark: switch s1, port c: marks without a rate, so that no depth is a time; write rate",
         ),
         (&one_hop("").replace("rate = \"10mbit\"", "mtu = 9000"), "link.mtu: is 9000; write 1280 to 3498"),
         (&one_hop("[marking]\ndelta = \"0us\""), "marking.delta: is 0ps; write a time above 0 and up to 1s"),
@@ -506,6 +511,7 @@ name = "eth2"
 trust = true
 release = "end"
 "#,
+        &Overrides::default(),
     )
     .unwrap();
     let switch = &file.switches[0];
@@ -556,7 +562,7 @@ fn run_files_are_refused_with_place_and_remedy() {
             "is no last octet of 01-80-C2-00-00-XX; write \"00\" to \"0f\"",
         ),
     ] {
-        let message = RunFile::parse("run.toml", text).map(drop).unwrap_err().to_string();
+        let message = run(text).map(drop).unwrap_err().to_string();
         assert!(message.contains(expected), "{text}\n  got  {message}\n  want {expected}");
         assert!(!message.contains('\n'), "{message}");
     }
@@ -573,7 +579,7 @@ fn marking_asked_for_where_nothing_marks_is_refused() {
         (&one_hop(""), thresholds, "--thresholds"),
     ] {
         let message = Topology::parse("net.toml", text, &overrides).map(drop).unwrap_err().to_string();
-        let expected = format!("net.toml: {key}: is given, but no port of this lab marks; leave it out");
+        let expected = format!("net.toml: {key}: is given, but no port here marks; leave it out");
         assert!(message.starts_with(&expected), "{message}");
     }
     assert!(Topology::parse("net.toml", &one_hop(""), &Overrides { thresholds: Some(4), ..delta }).is_ok());
@@ -587,12 +593,12 @@ fn a_switch_whose_ports_only_convert_has_the_networks_delta() {
     let t = parse(text).unwrap();
     assert!(t.switches[1].config.ports.iter().all(|port| port.mark.is_none()));
     assert_eq!(t.switches[1].config.delta().unwrap().ps, 60_000_000);
-    let run = "[marking]\ndelta = \"60us\"\n[[port]]\nname = \"e1\"\nedge = true\n[[port]]\nname = \"e2\"";
-    let file = RunFile::parse("run.toml", run).unwrap();
+    let text = "[marking]\ndelta = \"60us\"\n[[port]]\nname = \"e1\"\nedge = true\n[[port]]\nname = \"e2\"";
+    let file = run(text).unwrap();
     assert_eq!(file.switches[0].config.delta().unwrap().ps, 60_000_000);
-    let bare = run.replace("[marking]\ndelta = \"60us\"\n", "");
-    let message = RunFile::parse("run.toml", &bare).unwrap_err().to_string();
-    assert!(message.contains("delta is not given; write [marking]"), "{message}");
+    let bare = text.replace("[marking]\ndelta = \"60us\"\n", "");
+    let message = run(&bare).unwrap_err().to_string();
+    assert!(message.contains("run.toml:3:8: port.edge: there is no [marking] with counts"), "{message}");
 }
 
 #[test]
@@ -609,8 +615,8 @@ fn storms_and_fixed_stations_are_keys() {
     assert!(message.contains("switch.fdb.port: s1 has no port \"d\"; its ports are a, b, c"), "{message}");
     assert!(refusal(&text.replace("02:00", "2:00")).contains("is no MAC address"));
 
-    let run = format!("[switch.s]\n{}\n[[port]]\nname = \"c\"\n{storm}", fdb);
-    let file = RunFile::parse("run.toml", &run).unwrap();
+    let text = format!("[switch.s]\n{}\n[[port]]\nname = \"c\"\n{storm}", fdb);
+    let file = run(&text).unwrap();
     assert_eq!(file.switches[0].config.ports[0].storm, Some(expected));
     assert_eq!(file.switches[0].config.fdb_fixed[0].port.0, 0);
 }
