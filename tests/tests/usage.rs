@@ -88,6 +88,24 @@ fn files_with_mistakes_are_refused_with_line_key_and_remedy() {
         &["switch.toml:9:8: port.step: ", "60us", "120us"],
     );
     bench.refuses_file("[[port]]\nname = \"p0\"\nmark = true\n", &["port.mark: there is no [marking]; "]);
+    bench.refuses_file(
+        "[marking]\necn-threshold = \"120us\"\ndepth = \"all\"\n[[port]]\nname = \"p0\"\n",
+        &["switch.toml:3:9: marking.depth: unknown value \"all\"; write one of ahead, queue, port"],
+    );
+    bench.refuses_file(
+        "[marking]\ndelta = \"60us\"\ncell = \"80B\"\n[[port]]\nname = \"p0\"\n",
+        &["switch.toml:3:8: marking.cell: is the cell of count = \"cells\" alone; "],
+    );
+    // What the core refuses has the file's place too.
+    bench.refuses_file(
+        "[marking]\ndelta = \"60us\"\n[[port]]\nname = \"p0\"\nrate = \"1gbit\"\nmark = true\ntransparent-clock = true\n",
+        &["switch.toml:7:21: port.transparent-clock: switch switch, port p0: stands beside mark", "mark = false"],
+    );
+    bench.refuses_file(
+        "[marking]\ndelta = \"60us\"\ncarriers = [\"ptp\", \"ecn\"]\n[[port]]\nname = \"p0\"\nrate = \"1gbit\"\n[[port]]\nname = \
+         \"p1\"\nremark = \"ect0\"\n",
+        &["switch.toml:9:10: port.remark: switch switch, ports p0 and p1: use the ECN bits as a counter"],
+    );
     bench.refuses_file("[[port]]\nname = \"p0\n", &["switch.toml:2:"]);
     bench.refuses_file("name = \"nothing\"\n", &["there is no port; write [[port]]"]);
     bench.refuses(&["run", "/no/such/file.toml"], 2, &["/no/such/file.toml: ", "No such file"]);
@@ -112,7 +130,22 @@ fn arguments_with_mistakes_are_refused_with_their_name_and_the_remedy() {
             &["nosuch: there is no such interface here; see `ip link`"],
         ),
         (&["run", "--port", "p0", "--delta", "60"], &["'--delta <DELTA>'", "has no unit", "60us"]),
-        (&["run", "--port", "p0", "--thresholds", "4"], &["--delta <DELTA>"]),
+        (
+            &["run", "--port", "p0", "--thresholds", "4"],
+            &["--thresholds: is given, but no port here marks; ", "--delta"],
+        ),
+        (
+            &["run", "--port", "p0", "--ecn-threshold", "1us"],
+            &["--ecn-threshold: is given, but no port here marks"],
+        ),
+        (&["run", "--port", "p0", "--counter", "shift"], &["'shift'", "integer, bit-shift"]),
+        (&["run", "--port", "p0,remark=ect2"], &["port.remark: unknown value \"ect2\"; write ect0 or ect1"]),
+        (&["run", "--port", "p0,storm=1000"], &["storm=1000 is no limit; write frames per second and burst"]),
+        (
+            &["run", "--port", "p0,queue-frames=0"],
+            &["port.queue-frames: switch switch, port p0: is 0; write 1 to"],
+        ),
+        (&["lab", "run", "one-hop", "--counter-max", "0"], &["marking.counter-max: N is 0; write 1 to"]),
         (&["run", "--prot", "p0"], &["'--prot'", "'--port'"]),
         (&["run", "--port", "p0,edge"], &["edge", "delta"]),
         (&["run", "--port", "p0", "--cpu", "999"], &["CPU 999 is not there, or not for this process; "]),
@@ -152,6 +185,18 @@ fn labs_with_mistakes_are_refused_with_line_key_and_remedy() {
         "[marking]\n[switch.s1]\n[host.a]\n[host.b]\n[[link]]\nbetween = [\"a\", \"s1\"]\nrate = \"10mbit\"\nstep = \"750B\"\n\
          [[link]]\nbetween = [\"b\", \"s1\"]\nrate = \"10mbit\"\nstep = \"1500B\"\n",
         &["net.toml:12:8: link.step: ", "600us", "1200us"],
+    );
+    bench.refuses_lab(
+        &lab("ecn = true\n"),
+        &["net.toml:9:7: link.ecn: there is no threshold from which on ECN marks; write ecn-threshold"],
+    );
+    bench.refuses_lab(
+        &lab("remark = \"ce\"\n"),
+        &["net.toml:9:10: link.remark: unknown value \"ce\"; write ect0 or ect1"],
+    );
+    bench.refuses_lab(
+        &lab("transparent-clock = { to-s1 = true }\n"),
+        &["net.toml:9:21: link.transparent-clock: to-s1: b is no switch"],
     );
 }
 

@@ -71,11 +71,12 @@ impl SwitchConfig {
         ConfigError { port: Some(PortId(index as u16)), ..error }
     }
 
-    /// An error of two ports that do not go together; the key is the second one's.
+    /// An error of two ports (or one) whose keys do not go together; the key is the second one's.
     fn pair_error(&self, pair: [usize; 2], key: &'static str, problem: String, remedy: &str) -> ConfigError {
         let [one, other] = pair.map(|index| &self.ports[index].name);
+        let ports = if one == other { format!("port {one}") } else { format!("ports {one} and {other}") };
         ConfigError {
-            place: format!("switch {}, ports {one} and {other}", self.name),
+            place: format!("switch {}, {ports}", self.name),
             port: Some(PortId(pair[1] as u16)),
             key,
             problem,

@@ -207,7 +207,7 @@ mod tests {
                     .replace("true\ndepth", "true\ncarriers = [\"ecn\"]\ndepth")
                     .replace("\necn = false", "")
             ),
-            "run.toml:8:17: marking.ecn-threshold: switch switch, ports e1 and e2: use the ECN bits as a counter and as RFC \
+            "run.toml:8:17: marking.ecn-threshold: switch switch, port e1: use the ECN bits as a counter and as RFC \
              3168 does; leave out modified ECN, or both ecn-threshold and remark"
         );
         assert!(
