@@ -114,6 +114,7 @@ impl Settings {
             Profile::Default => "",
             Profile::Gptp => GPTP,
         };
+        // Where the machine is late with a transmit timestamp, the port starts again after 0.25 s, not 16 s.
         format!(
             "[global]\n\
              time_stamping software\n\
@@ -126,6 +127,7 @@ impl Settings {
              logMinPdelayReqInterval {log_interval}\n\
              logAnnounceInterval -2\n\
              tx_timestamp_timeout 50\n\
+             fault_reset_interval -2\n\
              use_syslog 0\n\
              verbose 1\n\
              logging_level 6\n\
