@@ -26,11 +26,11 @@ const FILE: &str = "capture.pcap";
 const LONG: Duration = Duration::from_secs(20);
 
 impl Capture {
-    /// Starts it, and returns once frames are taken.
-    pub(crate) fn start(host: &Host) -> Self {
+    /// Starts it, and returns once frames are taken: those that `filter` (pcap-filter(7)) lets pass.
+    pub(crate) fn start(host: &Host, filter: &str) -> Self {
         let folder = Scratch::new();
         let mut command = host.command("dumpcap");
-        command.args(["-q", "-P", "-i", INTERFACE, "-w"]).arg(folder.path(FILE));
+        command.args(["-q", "-P", "-i", INTERFACE, "-f", filter, "-w"]).arg(folder.path(FILE));
         let mut process = Process::start(&mut command);
         process.says("File: ", LONG);
         Self { folder, process }

@@ -1,6 +1,6 @@
 //! Frames made and read octet by octet. Nothing here is the switch's: what it writes is judged by other eyes.
 
-use etherparse::PacketBuilder;
+use etherparse::{IpEcn, IpHeaders, IpNumber, Ipv4Extensions, Ipv4Header, PacketBuilder};
 
 /// Broadcast.
 pub const BROADCAST: [u8; 6] = [0xFF; 6];
@@ -39,6 +39,23 @@ pub fn hello(source: [u8; 6]) -> Vec<u8> {
 /// A frame of so many octets from one station to another, of the EtherType for local experiments (802 clause 9.2.3).
 pub fn bulk(source: [u8; 6], destination: [u8; 6], length: usize) -> Vec<u8> {
     ether(destination, source, 0x88B5, &vec![0xA5; length - 14])
+}
+
+/// A datagram of so many octets in all that ECN may mark (ECT(0), RFC 3168), from one station to another, but to an
+/// address that nobody has: it is dropped there without a word.
+///
+/// # Panics
+/// When it is too short or too long to be one.
+pub fn ecn_capable(source: [u8; 6], destination: [u8; 6], length: usize) -> Vec<u8> {
+    let header = Ipv4Header {
+        ecn: IpEcn::TWO,
+        ..Ipv4Header::new(0, 64, IpNumber::UDP, [10, 99, 0, 1], [10, 99, 0, 2]).unwrap()
+    };
+    let builder =
+        PacketBuilder::ethernet2(source, destination).ip(IpHeaders::Ipv4(header, Ipv4Extensions::default()));
+    let mut frame = Vec::new();
+    builder.udp(9, 9).write(&mut frame, &vec![0xA5; length - 42]).unwrap();
+    frame
 }
 
 /// What carries a PTP event message to its group.
@@ -88,6 +105,8 @@ impl Carrier {
 pub struct Message {
     /// messageType: 0 Sync, 1 Delay_Req, ...
     pub kind: u8,
+    /// domainNumber.
+    pub domain: u8,
     /// sequenceId.
     pub sequence: u16,
     /// messageTypeSpecific: the marking word.
@@ -99,7 +118,7 @@ pub struct Message {
 impl Message {
     /// A Sync as a clock sends it.
     pub fn sync(sequence: u16) -> Self {
-        Self { kind: 0, sequence, word: 0, correction: 0 }
+        Self { kind: 0, domain: 0, sequence, word: 0, correction: 0 }
     }
 
     /// The message, 44 octets.
@@ -108,6 +127,7 @@ impl Message {
         octets[0] = self.kind;
         octets[1] = 0x12; // minor version 1
         octets[2..4].copy_from_slice(&44_u16.to_be_bytes());
+        octets[4] = self.domain;
         octets[6] = 0x02; // two-step
         octets[8..16].copy_from_slice(&self.correction.to_be_bytes());
         octets[16..20].copy_from_slice(&self.word.to_be_bytes());
@@ -144,6 +164,41 @@ impl Message {
         match carrier.vlan() {
             Some(vlan) => tagged(&frame, VLAN, vlan, 0),
             None => frame,
+        }
+    }
+}
+
+/// What a marking word says, by its layout alone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Marks {
+    /// No mark.
+    None,
+    /// An integer.
+    Integer(u32),
+    /// Integers of requests and of responses.
+    IntegerBoth(u32, u32),
+    /// A thermometer.
+    Shift(u32),
+    /// Thermometers of requests and of responses.
+    ShiftBoth(u32, u32),
+    /// No valid word.
+    Invalid,
+}
+
+impl Marks {
+    /// Reads a word.
+    pub fn of(word: u32) -> Self {
+        let ones = |bits: u32| (bits.count_ones() == bits.trailing_ones()).then_some(bits.count_ones());
+        match (word >> 30, word >> 29 & 1) {
+            (0, _) => Self::None,
+            (1, _) => Self::Integer(word & 0x3FFF_FFFF),
+            (2, _) => Self::IntegerBoth(word >> 15 & 0x7FFF, word & 0x7FFF),
+            (_, 0) => ones(word & 0x1FFF_FFFF).map_or(Self::Invalid, Self::Shift),
+            _ if word >> 28 & 1 == 1 => Self::Invalid,
+            _ => match (ones(word >> 14 & 0x3FFF), ones(word & 0x3FFF)) {
+                (Some(forward), Some(reverse)) => Self::ShiftBoth(forward, reverse),
+                _ => Self::Invalid,
+            },
         }
     }
 }
@@ -197,6 +252,7 @@ pub fn read(frame: &[u8]) -> Option<Seen> {
     let header = message.get(..34)?;
     let message = Message {
         kind: header[0] & 15,
+        domain: header[4],
         sequence: word(header, 30)?,
         word: u32::from_be_bytes(header[16..20].try_into().ok()?),
         correction: i64::from_be_bytes(header[8..16].try_into().ok()?),
@@ -242,7 +298,7 @@ mod tests {
 
     #[test]
     fn what_is_built_is_what_is_read() {
-        let message = Message { kind: 1, sequence: 77, word: 0x4000_0005, correction: -9 };
+        let message = Message { kind: 1, domain: 3, sequence: 77, word: 0x4000_0005, correction: -9 };
         for carrier in Carrier::ALL {
             let seen = read(&message.frame(carrier, [2, 0, 0, 0, 0, 1])).unwrap();
             let sum = match carrier {
@@ -266,5 +322,23 @@ mod tests {
         assert_eq!(read(&hello([2, 0, 0, 0, 0, 1])), None);
         let follow_up = Message { kind: 8, ..Message::sync(1) };
         assert_eq!(read(&follow_up.frame(Carrier::L2, [2, 0, 0, 0, 0, 1])), None);
+    }
+
+    #[test]
+    fn a_word_says_its_mode_and_its_counts() {
+        for (word, marks) in [
+            (0, Marks::None),
+            (0x3FFF_FFFF, Marks::None),
+            (0x4000_0005, Marks::Integer(5)),
+            (0x8001_8002, Marks::IntegerBoth(3, 2)),
+            (0xC000_0007, Marks::Shift(3)),
+            (0xDFFF_FFFF, Marks::Shift(29)),
+            (0xC000_0005, Marks::Invalid),
+            (0xE000_C001, Marks::ShiftBoth(2, 1)),
+            (0xE000_8001, Marks::Invalid),
+            (0xF000_0000, Marks::Invalid),
+        ] {
+            assert_eq!(Marks::of(word), marks, "{word:#x}");
+        }
     }
 }

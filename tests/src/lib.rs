@@ -5,7 +5,8 @@
 //! | `net` | hosts and the switch's ports: namespaces joined by veth pairs |
 //! | `process` | programs run beside a test, ended with it |
 //! | `switch` | the real command as a daemon: started, asked, stopped, killed |
-//! | `frames`, `inject`, `capture` | frames made, sent and read octet by octet, without the switch's own views |
+//! | `congested` | such a switch with every carrier on, between hosts whose messages wait |
+//! | `frames`, `ntp`, `inject`, `capture` | frames made, sent and read octet by octet, without the switch's own views |
 //! | `remains` | what a switch could leave behind |
 //!
 //! All of it is held by descriptors and by children that die with their parent, so a test that fails leaves nothing.
@@ -14,9 +15,11 @@
 #![allow(clippy::unwrap_used)] // the whole crate is test code
 
 pub mod capture;
+pub mod congested;
 pub mod frames;
 pub mod inject;
 pub mod net;
+pub mod ntp;
 pub mod process;
 pub mod remains;
 pub mod switch;

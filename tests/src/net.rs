@@ -104,6 +104,23 @@ impl Net {
         wait_for("carrier", Duration::from_secs(5), || host.link().is_running().then_some(()));
     }
 
+    /// Joins two ports of switches by a cable.
+    ///
+    /// # Panics
+    /// When there is a port of such a name.
+    pub fn cable(&self, ports: [&str; 2]) {
+        let mut netlink = Netlink::open_in(&self.switch).unwrap();
+        let [one, two] = ports.map(|port| VethEnd::new(port, &self.switch));
+        netlink.create_veth(&one, &two).unwrap();
+        for port in ports {
+            let link = netlink.link(port).unwrap();
+            netlink.set_up(&link, true).unwrap();
+        }
+        wait_for("carrier", Duration::from_secs(5), || {
+            ports.iter().all(|port| netlink.link(port).unwrap().is_running()).then_some(())
+        });
+    }
+
     /// Deletes the link between a host and its port.
     ///
     /// # Panics
@@ -217,6 +234,14 @@ impl Host {
     /// # Panics
     /// When dumpcap does not start.
     pub fn capture(&self) -> Capture {
-        Capture::start(self)
+        self.capture_of("")
+    }
+
+    /// Reads the frames on this host's interface that a filter (pcap-filter(7)) lets pass.
+    ///
+    /// # Panics
+    /// When dumpcap does not start.
+    pub fn capture_of(&self, filter: &str) -> Capture {
+        Capture::start(self, filter)
     }
 }

@@ -58,6 +58,16 @@ impl Switch {
         ports.iter().find(|port| port["port"] == name).unwrap_or_else(|| panic!("{name} in {all}")).clone()
     }
 
+    /// One port's part of `show marks`.
+    ///
+    /// # Panics
+    /// When there is no such port.
+    pub fn marks(&self, name: &str) -> Value {
+        let all = self.show("marks");
+        let ports = all["marks"].as_array().unwrap();
+        ports.iter().find(|port| port["port"] == name).unwrap_or_else(|| panic!("{name} in {all}")).clone()
+    }
+
     /// The kernel's ids of the XDP programs of all ports that are open.
     ///
     /// # Panics

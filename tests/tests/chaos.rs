@@ -32,7 +32,8 @@ fn whole(source: [u8; 6], random: &mut StdRng) -> Vec<u8> {
             let kind = *[0, 1, 2, 3, 8, 9, 0xB, 0xC].choose(random).unwrap();
             let (word, correction) = (random.random(), random.random());
             let carrier = *Carrier::ALL.choose(random).unwrap();
-            Message { kind, sequence: random.random(), word, correction }.frame(carrier, source)
+            Message { kind, domain: random.random(), sequence: random.random(), word, correction }
+                .frame(carrier, source)
         }
         2 => {
             let mut ntp = vec![0; 48];

@@ -1,0 +1,70 @@
+//! A switch with every carrier on, between two hosts whose messages wait in its queues: what real peers must bear.
+
+use crate::Scratch;
+use crate::frames::ecn_capable;
+use crate::inject::Flood;
+use crate::net::{Host, Net, Stack};
+use crate::switch::Switch;
+use std::time::Duration;
+
+/// Three hosts, and a switch that counts on PTP and NTP, marks ECN of all packets, and makes those of clocks capable of
+/// it. The third host loads the links to the other two.
+#[derive(Debug)]
+pub struct Congested {
+    // Fields are dropped in order: first what sends.
+    _flood: Flood,
+    /// The switch: its port `p0` is to the server, `p1` to the client.
+    pub switch: Switch,
+    _scratch: Scratch,
+    /// The hosts.
+    pub net: Net,
+}
+
+/// Of each link. 1538 octets take 615 us.
+const RATE: &str = "20mbit";
+/// Of each port, every time: a message waits 0 to 2.5 ms, 62 % of them at all.
+const BURST: usize = 4;
+const PAUSE: Duration = Duration::from_millis(4);
+
+impl Congested {
+    /// Starts all of it; `counter` are further lines of `[marking]`.
+    ///
+    /// # Panics
+    /// When something does not start.
+    pub fn start(counter: &str) -> Self {
+        let net = Net::new(3, Stack::Addressed);
+        for host in 0..2 {
+            // veth hands partial sums on; without this offload of the port they are completed where a frame leaves it.
+            net.ethtool_port(host, &["tx", "off"]);
+        }
+        let scratch = Scratch::new();
+        let mut file = format!(
+            "[marking]\ndelta = \"100us\"\nthresholds = 64\ncarriers = [\"ptp\", \"ntp\"]\necn-threshold = \"500us\"\n\
+             ecn-scope = \"all\"\n{counter}\n[switch.s1]\nlatency = \"100us\"\n"
+        );
+        for port in ["p0", "p1", "p2"] {
+            file += &format!(
+                "[[port]]\nname = \"{port}\"\nrate = \"{RATE}\"\nremark = \"ect0\"\npass = [\"0e\"]\n"
+            );
+        }
+        let file = scratch.write("switch.toml", &file);
+        let switch = Switch::start(&net, &[file.to_str().unwrap()]);
+        let load = &net.hosts[2];
+        let frame = |host: &Host| vec![ecn_capable(load.mac, host.mac, 1514); BURST];
+        let frames = net.hosts[..2].iter().flat_map(frame).collect();
+        // Hosts say nothing before they are asked: a first exchange makes the switch learn where they are.
+        net.exchange(0, 1);
+        let flood = Flood::start(load.injector(), frames, PAUSE);
+        Self { _flood: flood, switch, _scratch: scratch, net }
+    }
+
+    /// The host that serves.
+    pub fn server(&self) -> &Host {
+        &self.net.hosts[0]
+    }
+
+    /// The host that follows.
+    pub fn client(&self) -> &Host {
+        &self.net.hosts[1]
+    }
+}
