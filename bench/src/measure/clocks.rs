@@ -24,9 +24,12 @@ use std::{fmt::Write as _, sync::atomic::AtomicBool};
 const GROUP: &str = "clocks";
 const RATE_BPS: u64 = 100_000_000;
 const LOADS: [f64; 2] = [0.7, 0.9];
+const MOST: u32 = 128;
 /// Thresholds R; R*delta over the 99th percentile of the waits; by how much the rms must fall, in percent. With many
 /// thresholds the waits beyond the last one are what is left, with few the steps between them.
-const IMPROVEMENTS: [(u32, f64, f64); 3] = [(128, 1.5, 95.0), (32, 1.3, 85.0), (4, 0.8, 60.0)];
+const IMPROVEMENTS: [(u32, f64, f64); 3] = [(MOST, 1.5, 95.0), (32, 1.3, 85.0), (4, 0.8, 60.0)];
+/// The same of ports that are transparent clocks, the comparator, in the same traffic.
+const TRANSPARENT: f64 = 98.0;
 const IDLE_RMS_US: f64 = 4.0;
 
 /// Seconds of a measurement, of the settling before it not counted.
@@ -34,11 +37,16 @@ pub(crate) fn measure(facts: &Facts, rounds: usize, seconds: u32) -> Result<Vec<
     let mut rows = idle(facts, rounds, seconds)?;
     for load in LOADS {
         let waits = Waits::of(load);
+        let mut transparent = Vec::new();
+        for round in 0..rounds {
+            transparent.push(run(facts, &congested(load, Help::Transparent, round as u32 + 1, seconds))?);
+        }
         for (thresholds, reach, asked) in IMPROVEMENTS {
             let delta_us = reach * waits.p99_us() / f64::from(thresholds);
             let mut outcomes = Vec::new();
             for round in 0..rounds {
-                outcomes.push(run(facts, &congested(load, thresholds, delta_us, round as u32 + 1, seconds))?);
+                let help = Help::Marks { thresholds, delta_us };
+                outcomes.push(run(facts, &congested(load, help, round as u32 + 1, seconds))?);
             }
             let ideal = waits.improvement(delta_us, thresholds) * 100.0;
             for (number, transport) in TRANSPORTS.iter().enumerate() {
@@ -51,7 +59,11 @@ pub(crate) fn measure(facts: &Facts, rounds: usize, seconds: u32) -> Result<Vec<
                     waits.p99_us(),
                     measured_p99_us(&outcomes)
                 );
-                rows.extend(describe(&name, asked, &clocks, &fit, &outcomes));
+                rows.push(describe(&name, asked, &clocks, &fit, &outcomes));
+                if thresholds == MOST {
+                    let name = format!("load {:.0} %, {transport}, transparent clock", load * 100.0);
+                    rows.push(compare(&name, number, &outcomes, &transparent));
+                }
             }
         }
     }
@@ -102,7 +114,42 @@ impl Waits {
 
 const TRANSPORTS: [&str; 2] = ["udp4", "l2"];
 
-fn describe(name: &str, asked: f64, clocks: &[&ClockOutcome], fit: &str, outcomes: &[Outcome]) -> Vec<Row> {
+/// A transparent clock leaves no raw offset behind: what it took away shows beside that of the run with marks, which had
+/// the same traffic and, beside the marks, corrected nothing.
+fn compare(name: &str, number: usize, marked: &[Outcome], transparent: &[Outcome]) -> Row {
+    let rms = |outcomes: &[Outcome]| -> Vec<f64> {
+        let clocks = outcomes.iter().filter_map(|outcome| outcome.clocks.get(number));
+        clocks.map(|clock| clock.report.raw_rms_ns / 1000.0).collect()
+    };
+    let (none, left) = (rms(marked), rms(transparent));
+    let falls = none.iter().zip(&left).map(|(none, left)| (1.0 - left / none) * 100.0).collect();
+    let (mut medians, mut logged, mut samples) = (Vec::new(), Vec::new(), 0);
+    for clock in transparent.iter().filter_map(|outcome| outcome.clocks.get(number)) {
+        medians.push(clock.report.raw.abs_median_ns / 1000.0);
+        logged.push(clock.logged.map_or(f64::NAN, |log| log.offset_rms_ns / 1000.0));
+        samples += clock.report.samples;
+    }
+    let mut note = format!(
+        "rms {:.1} us raw in the run with R = {MOST} on the same traffic, {:.2} us with the residence in \
+         correctionField, |offset| median {:.2} us, {samples} exchanges; ptp4l itself logs rms {:.2} us",
+        median(&none),
+        median(&left),
+        median(&medians),
+        median(&logged),
+    );
+    degraded(&mut note, transparent);
+    Row::new(GROUP, format!("{name}: rms falls by"), "%", Asked::AtLeast(TRANSPARENT), falls).note(note)
+}
+
+/// Says in how many rounds something else took the worker's CPU.
+fn degraded(note: &mut String, outcomes: &[Outcome]) {
+    let rounds = outcomes.iter().filter(|outcome| outcome.degraded).count();
+    if rounds > 0 {
+        let _ = write!(note, "; DEGRADED in {rounds} rounds: something else used the worker's CPU");
+    }
+}
+
+fn describe(name: &str, asked: f64, clocks: &[&ClockOutcome], fit: &str, outcomes: &[Outcome]) -> Row {
     let us = |pick: fn(&ClockOutcome) -> f64| -> Vec<f64> {
         clocks.iter().map(|clock| pick(clock) / 1000.0).collect()
     };
@@ -111,7 +158,6 @@ fn describe(name: &str, asked: f64, clocks: &[&ClockOutcome], fit: &str, outcome
     let improvements = clocks.iter().map(|clock| clock.report.improvement * 100.0).collect();
     let samples: usize = clocks.iter().map(|clock| clock.report.samples).sum();
     let saturated: usize = clocks.iter().map(|clock| clock.report.saturated).sum();
-    let degraded = outcomes.iter().filter(|outcome| outcome.degraded).count();
     let mut note = format!(
         "rms raw {:.1} us, compensated {:.1} us; |offset| median {:.1} -> {:.1} us, best 99 % {:.1} -> {:.1} us; saturated \
          {saturated} of {samples}; ptp4l itself logs rms {:.1} us; {fit}",
@@ -127,12 +173,8 @@ fn describe(name: &str, asked: f64, clocks: &[&ClockOutcome], fit: &str, outcome
     let stalls: u64 = outcomes.iter().flat_map(|outcome| &outcome.flows).map(|flow| flow.stalls).sum();
     let late_us = late.unwrap_or(0) as f64 / 1000.0;
     let _ = write!(note, "; cross traffic sent late by p99 {late_us:.0} us, stood still {stalls} times");
-    if degraded > 0 {
-        let _ = write!(note, "; DEGRADED in {degraded} rounds: something else used the worker's CPU");
-    }
-    vec![
-        Row::new(GROUP, format!("{name}: rms falls by"), "%", Asked::AtLeast(asked), improvements).note(note),
-    ]
+    degraded(&mut note, outcomes);
+    Row::new(GROUP, format!("{name}: rms falls by"), "%", Asked::AtLeast(asked), improvements).note(note)
 }
 
 /// Offsets without traffic: through the switch, a Linux bridge, and a veth pair, in one run.
@@ -175,14 +217,28 @@ fn run(facts: &Facts, text: &str) -> Result<Outcome> {
     Ok(outcome)
 }
 
-fn congested(load: f64, thresholds: u32, delta_us: f64, seed: u32, seconds: u32) -> String {
-    let delta_ns = (delta_us * 1000.0).round().max(1.0);
-    let mut text = format!(
-        "name = \"bench\"\nduration = \"{seconds}s\"\nseed = {seed}\n[marking]\ndelta = \"{delta_ns}ns\"\nthresholds = \
-         {thresholds}\n[switch.s1]\n[host.server]\n[host.client]\n[host.load]\n"
-    );
+/// What the switch does for the clocks behind it.
+#[derive(Clone, Copy)]
+enum Help {
+    /// Marks, which its edge ports turn into correctionField.
+    Marks { thresholds: u32, delta_us: f64 },
+    /// Its ports are transparent clocks.
+    Transparent,
+}
+
+fn congested(load: f64, help: Help, seed: u32, seconds: u32) -> String {
+    let mut text = format!("name = \"bench\"\nduration = \"{seconds}s\"\nseed = {seed}\n");
+    let (port, clock) = match help {
+        Help::Marks { thresholds, delta_us } => {
+            let delta_ns = (delta_us * 1000.0).round().max(1.0);
+            let _ = write!(text, "[marking]\ndelta = \"{delta_ns}ns\"\nthresholds = {thresholds}\n");
+            ("", "compensation = \"edge\"\n")
+        }
+        Help::Transparent => ("transparent-clock = true\n", "compensation = \"none\"\n"),
+    };
+    text.push_str("[switch.s1]\n[host.server]\n[host.client]\n[host.load]\n");
     for host in ["server", "client", "load"] {
-        let _ = write!(text, "[[link]]\nbetween = [\"{host}\", \"s1\"]\nrate = \"100mbit\"\n");
+        let _ = write!(text, "[[link]]\nbetween = [\"{host}\", \"s1\"]\nrate = \"100mbit\"\n{port}");
     }
     let _ = write!(
         text,
@@ -193,7 +249,7 @@ fn congested(load: f64, thresholds: u32, delta_us: f64, seed: u32, seconds: u32)
         let _ = write!(
             text,
             "[[clock]]\nname = \"{transport}\"\nserver = \"server\"\nclient = \"client\"\ndaemon = \"ptp4l\"\ntransport = \
-             \"{transport}\"\ncompensation = \"edge\"\n"
+             \"{transport}\"\n{clock}"
         );
     }
     text
@@ -239,12 +295,16 @@ mod tests {
     #[test]
     fn the_labs_are_labs() {
         for (thresholds, ..) in IMPROVEMENTS {
-            let topology =
-                Topology::parse("bench", &congested(0.7, thresholds, 8.123, 1, 5), &Overrides::default())
-                    .unwrap();
+            let text = congested(0.7, Help::Marks { thresholds, delta_us: 8.123 }, 1, 5);
+            let topology = Topology::parse("bench", &text, &Overrides::default()).unwrap();
             assert_eq!(topology.clocks.len(), 2);
             assert_eq!(topology.marking.unwrap().delta_ps, 8_123_000);
         }
+        let topology =
+            Topology::parse("bench", &congested(0.7, Help::Transparent, 1, 5), &Overrides::default())
+                .unwrap();
+        assert!(topology.switches[0].config.ports.iter().all(|port| port.transparent_clock));
+        assert!(topology.marking.is_none());
         let topology = Topology::parse("bench", &quiet(1, 5), &Overrides::default()).unwrap();
         assert_eq!((topology.clocks.len(), topology.bridges.len()), (3, 1));
     }
