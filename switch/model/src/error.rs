@@ -13,14 +13,16 @@ pub enum ModelError {
         /// What it may be.
         range: &'static str,
     },
-    /// A text that is no law of delays.
-    #[error("{text:?} {problem}; {remedy}")]
-    Law {
-        /// The text.
+    /// A text that cannot be read: a law, a line of samples, a recording.
+    #[error("{what} {text:?} {problem}; {remedy}")]
+    Text {
+        /// What it should be.
+        what: &'static str,
+        /// The text, or its beginning.
         text: String,
         /// What is wrong with it.
         problem: String,
-        /// What to write instead.
+        /// What to write or do instead.
         remedy: String,
     },
 }
@@ -28,6 +30,16 @@ pub enum ModelError {
 impl ModelError {
     pub(crate) fn range(argument: &'static str, value: impl ToString, range: &'static str) -> Self {
         Self::Range { argument, value: value.to_string(), range }
+    }
+
+    pub(crate) fn text(
+        what: &'static str,
+        text: &str,
+        problem: impl ToString,
+        remedy: impl ToString,
+    ) -> Self {
+        let text = text.chars().take(80).collect();
+        Self::Text { what, text, problem: problem.to_string(), remedy: remedy.to_string() }
     }
 }
 

@@ -12,6 +12,8 @@
 //! | `distribution.rs` | the whole law of what is left, on a grid; time uncertainty |
 //! | `conditions.rs` | C1, C2, C3, and where the variance falls in truth |
 //! | `search.rs` | delta and R under an objective |
+//! | `curve.rs` | how much the choice of delta matters |
+//! | `recording.rs` | paths and laws from a recording |
 //! | `monte_carlo.rs` | the rule drawn at random, as a check |
 //! | `filter.rs` | filters of offsets |
 //! | `tandem.rs` | Table III's flows through their host's link |
@@ -21,6 +23,7 @@
 
 mod conditions;
 pub mod counter;
+mod curve;
 mod distribution;
 mod error;
 mod evaluation;
@@ -28,6 +31,7 @@ mod filter;
 mod law;
 mod moments;
 pub mod monte_carlo;
+mod recording;
 mod search;
 mod setting;
 pub mod tandem;
@@ -35,6 +39,7 @@ pub mod tandem;
 pub use conditions::{
     Bound, Conditions, Interval, c1_bound_ns, c1_region, c3_bound_ns, conditions, variance_region,
 };
+pub use curve::Curve;
 pub use distribution::{
     Distribution, delay_distribution, error_distribution, offset_distribution, uncertainty_ns,
 };
@@ -43,5 +48,6 @@ pub use evaluation::{Direction, Evaluation, Evaluator, Pair, evaluate, improveme
 pub use filter::{Filter, Window};
 pub use law::{Bin, Discrete, Exponential, Gamma, Histogram, Law, Mm1};
 pub use moments::{Moments, Spread};
+pub use recording::{RecordedPair, Recording};
 pub use search::{Choice, Objective, Plan, Space, search};
 pub use setting::{MAX_THRESHOLDS, Rule, Setting};

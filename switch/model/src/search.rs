@@ -80,6 +80,18 @@ impl Space {
         Ok(Self { deltas, steps: 300, thresholds, counter_max, rule })
     }
 
+    /// All deltas, in ns.
+    pub(crate) fn grid(&self) -> Result<impl Iterator<Item = f64>, ModelError> {
+        self.check()?;
+        Ok((0..=self.steps).map(|step| self.at(f64::from(step))))
+    }
+
+    /// The delta at a step, or between two.
+    fn at(&self, step: f64) -> f64 {
+        let Interval { from_ns, to_ns } = self.deltas;
+        from_ns * libm::pow(to_ns / from_ns, step / f64::from(self.steps))
+    }
+
     fn check(&self) -> Result<(), ModelError> {
         positive("lowest delta", self.deltas.from_ns)?;
         positive("highest delta", self.deltas.to_ns)?;
@@ -133,24 +145,22 @@ pub fn search(pairs: &[Pair], space: &Space, objective: &Objective) -> Result<Pl
         space.thresholds.iter().map(setting).collect()
     };
     let mut judge = Judge::new(pairs, objective)?;
-    let ratio = libm::pow(space.deltas.to_ns / space.deltas.from_ns, 1.0 / f64::from(space.steps));
-    let at = |step: f64| space.deltas.from_ns * libm::pow(ratio, step);
 
     // The best value of each R, and the step it was found at.
     let mut best = vec![(f64::INFINITY, 0.0); space.thresholds.len()];
-    for step in 0..=space.steps {
-        let settings = settings(at(f64::from(step)))?;
+    for (step, delta) in space.grid()?.enumerate() {
+        let settings = settings(delta)?;
         judge.prepare(&settings);
         for (best, setting) in best.iter_mut().zip(&settings) {
             let value = judge.value(setting);
             if value < best.0 {
-                *best = (value, f64::from(step));
+                *best = (value, step as f64);
             }
         }
     }
     let mut by_thresholds = vec![];
     for (&thresholds, &coarse) in space.thresholds.iter().zip(&best) {
-        let setting = |step| Setting::new(at(step), thresholds, space.counter_max, space.rule);
+        let setting = |step| Setting::new(space.at(step), thresholds, space.counter_max, space.rule);
         let mut value = |step| {
             let setting = setting(step)?;
             judge.prepare(&[setting]);

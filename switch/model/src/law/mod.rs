@@ -6,6 +6,7 @@
 mod discrete;
 mod exponential;
 mod gamma;
+mod grammar;
 mod histogram;
 
 pub use discrete::Discrete;
