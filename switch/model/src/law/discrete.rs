@@ -49,7 +49,7 @@ impl Discrete {
         }
         let mut points = points.to_vec();
         points.sort_by(|a, b| a.0.total_cmp(&b.0));
-        Ok(Self::of_sorted(&points))
+        Ok(Self::of_sorted(points.len(), |i| points[i]))
     }
 
     /// Recorded delays in ns, each as likely as any other.
@@ -64,30 +64,32 @@ impl Discrete {
             not_negative("sample", sample)?;
         }
         samples.sort_unstable_by(f64::total_cmp);
-        let points: Vec<_> = samples.iter().map(|&sample| (sample, 1.0)).collect();
-        Ok(Self::of_sorted(&points))
+        Ok(Self::of_sorted(samples.len(), |i| (samples[i], 1.0)))
     }
 
-    fn of_sorted(points: &[(f64, f64)]) -> Self {
-        let weight = points.iter().fold(Compensated::default(), |sum, p| sum.plus(p.1)).total();
-        let centre =
-            points.iter().fold(Compensated::default(), |sum, p| sum.plus(p.0 * p.1)).total() / weight;
-        let mut values = Vec::with_capacity(points.len());
-        let mut from = Vec::with_capacity(points.len() + 1);
+    /// Of `len` values in increasing order, each with its weight.
+    fn of_sorted(len: usize, point: impl Fn(usize) -> (f64, f64)) -> Self {
+        let (mut weight, mut centre) = (Compensated::default(), Compensated::default());
+        for (value, w) in (0..len).map(&point) {
+            weight.add(w);
+            centre.add(value * w);
+        }
+        let weight = weight.total();
+        let centre = centre.total() / weight;
+        let mut values = Vec::with_capacity(len);
+        let mut from = Vec::with_capacity(len + 1);
         from.push(Moments::default());
-        let mut sums = [Compensated::default(); 3];
-        for (index, &(value, w)) in points.iter().enumerate().rev() {
-            let point = Moments::atom(w, value - centre);
-            sums[0] = sums[0].plus(point.mass);
-            sums[1] = sums[1].plus(point.first);
-            sums[2] = sums[2].plus(point.second);
-            // 0.0 and -0.0 are one value.
-            if index == 0 || points[index - 1].0 != value {
+        let [mut mass, mut first, mut second] = [Compensated::default(); 3];
+        for i in (0..len).rev() {
+            let (value, w) = point(i);
+            let part = Moments::atom(w, value - centre);
+            mass.add(part.mass);
+            first.add(part.first);
+            second.add(part.second);
+            if i == 0 || point(i - 1).0 != value {
                 values.push(value);
-                from.push(
-                    Moments { mass: sums[0].total(), first: sums[1].total(), second: sums[2].total() }
-                        .times(1.0 / weight),
-                );
+                let sum = Moments { mass: mass.total(), first: first.total(), second: second.total() };
+                from.push(sum.times(1.0 / weight));
             }
         }
         values.reverse();
@@ -124,7 +126,7 @@ impl Discrete {
     }
 }
 
-/// A sum that keeps what each addition rounds off (Neumaier).
+/// A sum that keeps what each addition rounds off (Knuth's two-sum).
 #[derive(Clone, Copy, Default)]
 struct Compensated {
     sum: f64,
@@ -132,11 +134,12 @@ struct Compensated {
 }
 
 impl Compensated {
-    fn plus(self, value: f64) -> Self {
+    #[inline]
+    fn add(&mut self, value: f64) {
         let sum = self.sum + value;
-        let lost =
-            if self.sum.abs() >= value.abs() { (self.sum - sum) + value } else { (value - sum) + self.sum };
-        Self { sum, lost: self.lost + lost }
+        let of_value = sum - self.sum;
+        self.lost += (self.sum - (sum - of_value)) + (value - of_value);
+        self.sum = sum;
     }
 
     const fn total(self) -> f64 {
