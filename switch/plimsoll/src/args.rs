@@ -30,6 +30,8 @@ pub(crate) enum Command {
     /// Build, run and enter labs: networks of namespaces with real frames
     #[command(subcommand)]
     Lab(Lab),
+    /// Find delta and R for known delays by the paper's model, or evaluate one setting
+    Plan(Plan),
     /// Measure with a PTP clock: a server or a free-running client, which never touches the system's clock
     Clock(Clock),
 }
@@ -269,4 +271,114 @@ pub(crate) enum Role {
     Server,
     /// Measures its offset from the server
     Client,
+}
+
+/// How LAWs are written, for --help.
+const LAWS: &str = "LAW, the queueing delay at one hop, is one of\n  \
+    mm1(850B/8us@1gbit)            wait in an M/M/1 queue: mean size on the wire, mean gap, rate\n  \
+    exp(7us), exp(7us,p=0.34)      exponential of this mean with probability p, else zero\n  \
+    gamma(2.5,7us,p=0.34)          gamma: shape, mean; p as above\n  \
+    constant(7us)                  always the same\n  \
+    points(0us:0.5,10us:0.5)       delays with weights\n  \
+    samples(FILE)                  recorded delays, one a line: 12.5us, or a number of nanoseconds; or a CSV\n  \
+    \x20                              file with a column depth_ps or delay_ns\n  \
+    histogram(FILE)                lines FROM,TO,COUNT\nHops of a path are separated by commas; a path that is not given \
+    has no queues.";
+
+#[derive(Debug, ClapArgs)]
+#[command(args_conflicts_with_subcommands = true, after_help = LAWS)]
+pub(crate) struct Plan {
+    #[command(subcommand)]
+    pub(crate) command: Option<PlanCommand>,
+    #[command(flatten)]
+    pub(crate) search: PlanSearch,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum PlanCommand {
+    /// Counter, delay error and improvement of one setting (Algorithm 1)
+    Evaluate(PlanEvaluate),
+}
+
+#[derive(Debug, ClapArgs)]
+pub(crate) struct PlanSearch {
+    /// Laws of the hops that requests pass; once for each pair of clocks
+    #[arg(long, value_name = "LAW,..")]
+    pub(crate) forward: Vec<String>,
+    /// Laws of the hops that responses pass, of the pairs in the same order
+    #[arg(long, value_name = "LAW,..")]
+    pub(crate) reverse: Vec<String>,
+    /// Take pairs and laws from what `lab run --record` wrote
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["forward", "reverse"])]
+    pub(crate) recording: Option<PathBuf>,
+    /// Values of R to compare
+    #[arg(long, value_name = "R,..", value_delimiter = ',', default_value = "1,2,4,8,16,32,64,128")]
+    pub(crate) thresholds: Vec<u32>,
+    /// Largest value of the marking counter, N; the whole integer word otherwise
+    #[arg(long, value_name = "N", default_value_t = plimsoll_core::config::MAX_COUNT)]
+    pub(crate) counter_max: u32,
+    /// Where thresholds lie
+    #[arg(long, default_value = "edge")]
+    pub(crate) rule: RuleArg,
+    /// What is to be small
+    #[arg(long, default_value = "mean")]
+    pub(crate) objective: ObjectiveArg,
+    /// With --objective surge: how many times as much traffic (M/M/1), or as long delays (other laws)
+    #[arg(long, value_name = "FACTOR", default_value_t = 1.2)]
+    pub(crate) surge: f64,
+    /// With --objective surge: its share of the time, 0..1
+    #[arg(long, value_name = "SHARE", default_value_t = 0.5)]
+    pub(crate) surge_share: f64,
+    /// With --objective uncertainty: the probability to stay within the bound
+    #[arg(long, value_name = "P", default_value_t = 0.999)]
+    pub(crate) coverage: f64,
+    /// As JSON; its `marking` is the table of that name in a file
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Debug, ClapArgs)]
+#[command(after_help = LAWS)]
+pub(crate) struct PlanEvaluate {
+    /// Laws of the hops that requests pass
+    #[arg(long, value_name = "LAW,..")]
+    pub(crate) forward: String,
+    /// Laws of the hops that responses pass; no queues otherwise
+    #[arg(long, value_name = "LAW,..", default_value = "", hide_default_value = true)]
+    pub(crate) reverse: String,
+    /// Delay that one mark stands for (e.g. 60us)
+    #[arg(long)]
+    pub(crate) delta: Span,
+    /// Thresholds per hop, R
+    #[arg(long)]
+    pub(crate) thresholds: u32,
+    /// Largest value of the marking counter, N
+    #[arg(long)]
+    pub(crate) counter_max: u32,
+    /// Where thresholds lie
+    #[arg(long, default_value = "edge")]
+    pub(crate) rule: RuleArg,
+    /// As JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum RuleArg {
+    /// Threshold i at i*delta, as in the paper
+    Edge,
+    /// Threshold i at (i - 1/2)*delta: less bias
+    Centred,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum ObjectiveArg {
+    /// The mean MSE of all pairs
+    Mean,
+    /// The largest MSE of any pair
+    Minimax,
+    /// The mean MSE, part of the time in a surge of traffic
+    Surge,
+    /// The offset error that no pair exceeds with more than a small probability
+    Uncertainty,
 }

@@ -1,4 +1,4 @@
-//! The command: `plimsoll run | show | link | doctor | lab | clock`.
+//! The command: `plimsoll run | show | link | doctor | lab | plan | clock`.
 //!
 //! Thin: it reads arguments, calls the libraries, prints. Exit code 0 when all went well, 1 for a failure, 2 for usage
 //! (arguments or file), and nothing is changed on the system in that case.
@@ -13,6 +13,7 @@ mod control;
 mod doctor;
 mod lab;
 mod link;
+mod plan;
 mod run;
 mod serve;
 mod show;
@@ -53,6 +54,7 @@ pub fn main() -> ExitCode {
         args::Command::Link(link) => link::link(&link),
         args::Command::Doctor(doctor) => doctor::doctor(&doctor),
         args::Command::Lab(command) => lab::lab(&command),
+        args::Command::Plan(args) => plan::plan(&args),
         args::Command::Clock(clock) => clock::clock(&clock),
     };
     match outcome {

@@ -7,7 +7,7 @@ mod table;
 
 pub use clocks::ClockOutcome;
 pub use ports::{DepthBytes, PortOutcome};
-pub use table::Table;
+pub use table::{Table, time};
 
 use crate::lab::{Lab, Pinning};
 use crate::topology::Topology;

@@ -52,7 +52,7 @@ impl fmt::Display for Table {
 }
 
 /// A time given in nanoseconds, with three digits that matter: `850 ns`, `12.3 us`, `1.23 ms`.
-pub(super) fn time(ns: f64) -> String {
+pub fn time(ns: f64) -> String {
     scaled(ns, &[(1.0, " ns"), (1e3, " us"), (1e6, " ms"), (1e9, " s")], 3)
 }
 

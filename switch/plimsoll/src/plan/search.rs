@@ -1,0 +1,302 @@
+//! `plimsoll plan`: searches delta and R, says how much the choice matters, and writes what a file takes.
+
+use std::process::ExitCode;
+
+use anyhow::Result;
+use plimsoll_core::Span;
+use plimsoll_lab::results::{Table, time};
+use plimsoll_model::{
+    Choice, Curve, Evaluator, Interval, Objective, Pair, Setting, Space, improvement, search as of,
+};
+use serde::Serialize;
+
+use super::{
+    inputs::{self, Named},
+    usage,
+};
+use crate::{
+    Usage,
+    args::{ObjectiveArg, PlanSearch},
+};
+
+/// Exchanges drawn for a time uncertainty bound, at least; and in units of the share outside the bound.
+const DRAWS: (f64, f64) = (20_000.0, 100.0);
+
+/// How much of the best improvement a delta keeps to be called good.
+const GOOD: f64 = 0.9;
+
+#[derive(Serialize)]
+struct Report {
+    marking: Marking,
+    /// What was minimised.
+    objective: &'static str,
+    pairs: Vec<PairReport>,
+    /// Deltas around the chosen one that keep 90 % of its improvement, ns.
+    good: Option<Interval>,
+    by_thresholds: Vec<Row>,
+    /// Improvement of all pairs together over delta, at the chosen R.
+    curve: Curve,
+}
+
+/// The table `[marking]` of a topology file.
+#[derive(Serialize)]
+#[serde(rename_all = "kebab-case")]
+struct Marking {
+    delta: String,
+    thresholds: u32,
+    counter_max: u32,
+}
+
+#[derive(Serialize)]
+struct PairReport {
+    name: String,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    forward_hops: Vec<String>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    reverse_hops: Vec<String>,
+    mse_ns2: f64,
+    baseline_mse_ns2: f64,
+    improvement: f64,
+}
+
+#[derive(Serialize)]
+struct Row {
+    thresholds: u32,
+    delta_ns: f64,
+    value: f64,
+    improvement: f64,
+    good: Option<Interval>,
+}
+
+pub(super) fn search(args: &PlanSearch) -> Result<ExitCode> {
+    let named = match &args.recording {
+        Some(path) => inputs::recorded(path)?,
+        None => inputs::pairs(&args.forward, &args.reverse)?,
+    };
+    if named.is_empty() {
+        let message =
+            "nothing to plan for: give --forward LAW,.. or --recording FILE, or see `plimsoll plan evaluate`";
+        return Err(Usage(message.into()).into());
+    }
+    let report = report(args, &named)?;
+    if args.json {
+        println!("{}", serde_json::to_string_pretty(&report)?);
+    } else {
+        print!("{}", text(&report));
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn report(args: &PlanSearch, named: &[Named]) -> Result<Report> {
+    let pairs: Vec<Pair> = named.iter().map(|named| named.pair.clone()).collect();
+    let mut thresholds: Vec<u32> = args.thresholds.iter().map(|&r| r.min(args.counter_max)).collect();
+    thresholds.sort_unstable();
+    thresholds.dedup();
+    let rule = args.rule.into();
+    let space = Space::around(&pairs, thresholds, args.counter_max, rule).map_err(usage)?;
+    let (objective, name) = objective(args);
+    let plan = of(&pairs, &space, &objective).map_err(usage)?;
+    let curve = |choice: &Choice| -> Result<_> {
+        let (setting, best) = (choice.setting, together(&pairs, &choice.setting));
+        let curve = Curve::new(&pairs, &space, setting.thresholds()).map_err(usage)?;
+        let good = (best > 0.0).then(|| curve.around(setting.delta_ns(), GOOD * best)).flatten();
+        Ok((best, good, curve))
+    };
+    let row = |choice: &Choice| {
+        let (improvement, good, _) = curve(choice)?;
+        let (thresholds, delta_ns) = (choice.setting.thresholds(), choice.setting.delta_ns());
+        Ok(Row { thresholds, delta_ns, value: choice.value, improvement, good })
+    };
+    let by_thresholds = plan.by_thresholds.iter().map(row).collect::<Result<_>>()?;
+    let (_, good, curve) = curve(&plan.best)?;
+
+    // What is said of the pairs holds for the delta as a file gives it.
+    let delta = short(plan.best.setting.delta_ns());
+    let thresholds = plan.best.setting.thresholds();
+    let delta_ns = delta.parse::<Span>().map_err(|e| Usage(e.to_string()))?.ps as f64 / 1e3;
+    let setting = Setting::new(delta_ns, thresholds, args.counter_max, rule).map_err(usage)?;
+    let mut evaluator = Evaluator::default();
+    let of_pair = |named: &Named| {
+        let found = evaluator.evaluate(&named.pair, &setting);
+        let [forward_hops, reverse_hops] = named.hops.clone();
+        PairReport {
+            name: named.name.clone(),
+            forward_hops,
+            reverse_hops,
+            mse_ns2: found.mse_ns2,
+            baseline_mse_ns2: found.baseline_mse_ns2,
+            improvement: found.improvement,
+        }
+    };
+    let pairs = named.iter().map(of_pair).collect();
+    let marking = Marking { delta, thresholds, counter_max: args.counter_max };
+    Ok(Report { marking, objective: name, pairs, good, by_thresholds, curve })
+}
+
+fn objective(args: &PlanSearch) -> (Objective, &'static str) {
+    match args.objective {
+        ObjectiveArg::Mean => (Objective::Mean, "mean MSE of all pairs"),
+        ObjectiveArg::Minimax => (Objective::Minimax, "largest MSE of any pair"),
+        ObjectiveArg::Surge => (
+            Objective::Surge { factor: args.surge, share: args.surge_share },
+            "mean MSE, part of the time in a surge of traffic",
+        ),
+        ObjectiveArg::Uncertainty => {
+            let coverage = args.coverage;
+            let draws = (DRAWS.1 / (1.0 - coverage)).max(DRAWS.0) as u32;
+            (Objective::Uncertainty { coverage, draws, seed: 1 }, "time uncertainty bound of the worst pair")
+        }
+    }
+}
+
+/// I of all pairs together.
+fn together(pairs: &[Pair], setting: &Setting) -> f64 {
+    let mut evaluator = Evaluator::default();
+    let (mut with, mut without) = (0.0, 0.0);
+    for pair in pairs {
+        let found = evaluator.evaluate(pair, setting);
+        with += found.mse_ns2;
+        without += found.baseline_mse_ns2;
+    }
+    improvement(with, without)
+}
+
+/// A delay to three digits, as files write it.
+fn short(ns: f64) -> String {
+    let units = [("ps", 1e-3), ("ns", 1.0), ("us", 1e3), ("ms", 1e6), ("s", 1e9)];
+    let (unit, size) = *units.iter().rev().find(|(_, size)| ns >= *size).unwrap_or(&units[0]);
+    let value = ns / size;
+    let decimals = if unit == "ps" { 0 } else { 2usize.saturating_sub(value.log10().max(0.0) as usize) };
+    let text = format!("{value:.decimals$}");
+    let text = if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.') } else { &text };
+    format!("{text}{unit}")
+}
+
+fn text(report: &Report) -> String {
+    let mut table = Table::new(&["R", "best delta", "improvement", "90 % of it from", "to"]);
+    for row in &report.by_thresholds {
+        let end = |of: fn(&Interval) -> f64| row.good.as_ref().map_or("-".into(), |good| time(of(good)));
+        table.row(vec![
+            row.thresholds.to_string(),
+            time(row.delta_ns),
+            format!("{:.1} %", row.improvement * 100.0),
+            end(|good| good.from_ns),
+            end(|good| good.to_ns),
+        ]);
+    }
+    let mut text = format!("objective: {}\n\n{table}\n", report.objective);
+    let mut table = Table::new(&["pair", "offset error rms", "with marks", "improvement"]);
+    for pair in &report.pairs {
+        table.row(vec![
+            pair.name.clone(),
+            time(pair.baseline_mse_ns2.sqrt()),
+            time(pair.mse_ns2.sqrt()),
+            format!("{:.1} %", pair.improvement * 100.0),
+        ]);
+    }
+    let Marking { delta, thresholds, counter_max } = &report.marking;
+    text.push_str(&format!("{table}\nimprovement over delta, R = {thresholds}\n{}\n", plot(&report.curve)));
+    text.push_str("for a file:\n\n");
+    text.push_str(&format!(
+        "[marking]\ndelta = \"{delta}\"\nthresholds = {thresholds}\ncounter-max = {counter_max}\n"
+    ));
+    text
+}
+
+/// The curve in characters: 60 columns of delta at equal ratios, a line for each 10 %.
+fn plot(curve: &Curve) -> String {
+    const COLUMNS: usize = 60;
+    let points = &curve.points;
+    let at = |column: usize| points[column * (points.len() - 1) / (COLUMNS - 1)];
+    let top = points.iter().map(|point| point.1).fold(0.0, f64::max);
+    let lines = ((top * 10.0).ceil() as i32).max(1);
+    let mut text = String::new();
+    for line in (1..=lines).rev() {
+        let least = f64::from(line - 1) / 10.0;
+        let row: String = (0..COLUMNS)
+            .map(|column| match at(column).1 {
+                i if i >= least + 0.05 => '#',
+                i if i > least => '.',
+                _ => ' ',
+            })
+            .collect();
+        text.push_str(&format!("{:>4} % |{}\n", line * 10, row.trim_end()));
+    }
+    let (from, to) = (time(points[0].0), time(points[points.len() - 1].0));
+    text.push_str(&format!("       +{}\n", "-".repeat(COLUMNS)));
+    text.push_str(&format!("        {from}{to:>width$}\n", width = COLUMNS.saturating_sub(from.len())));
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::Parser;
+
+    fn planned(arguments: &[&str]) -> Report {
+        let all = ["plimsoll", "plan"].iter().chain(arguments);
+        let crate::args::Command::Plan(args) = crate::args::Args::try_parse_from(all).unwrap().command else {
+            panic!("not a plan");
+        };
+        let named = inputs::pairs(&args.search.forward, &args.search.reverse).unwrap();
+        report(&args.search, &named).unwrap()
+    }
+
+    #[test]
+    fn a_delta_is_written_to_three_digits() {
+        for (ns, text) in [
+            (24_863.2, "24.9us"),
+            (8_000.0, "8us"),
+            (123_456.0, "123us"),
+            (1.5e6, "1.5ms"),
+            (0.25, "250ps"),
+            (999.9, "1000ns"),
+        ] {
+            assert_eq!(short(ns), text);
+            text.parse::<Span>().unwrap();
+        }
+    }
+
+    #[test]
+    fn a_plan_is_what_the_model_finds() {
+        let plan = planned(&[
+            "--forward",
+            "mm1(600B/14us@1gbit),mm1(850B/8us@1gbit)",
+            "--reverse",
+            "exp(7us,p=0.34)",
+            "--thresholds",
+            "4,1,16,64",
+            "--counter-max",
+            "16",
+        ]);
+        assert_eq!(plan.by_thresholds.iter().map(|row| row.thresholds).collect::<Vec<_>>(), [1, 4, 16]);
+        assert_eq!((plan.marking.thresholds, plan.marking.counter_max), (16, 16));
+        assert!(plan.pairs[0].improvement > 0.8, "{}", plan.pairs[0].improvement);
+        assert!((plan.pairs[0].improvement - plan.by_thresholds[2].improvement).abs() < 0.01);
+        let good = plan.good.unwrap();
+        let delta = plan.marking.delta.parse::<Span>().unwrap().ps as f64 / 1e3;
+        assert!(good.from_ns < delta && delta < good.to_ns);
+        let text = text(&plan);
+        assert!(text.contains("[marking]\ndelta = \"") && text.contains("counter-max = 16\n"), "{text}");
+        assert!(text.lines().all(|line| line.chars().count() <= 110), "{text}");
+    }
+
+    #[test]
+    fn every_objective_is_searched() {
+        for objective in ["mean", "minimax", "surge", "uncertainty"] {
+            let plan = planned(&[
+                "--forward",
+                "mm1(600B/14us@1gbit)",
+                "--thresholds",
+                "2",
+                "--counter-max",
+                "2",
+                "--objective",
+                objective,
+                "--coverage",
+                "0.99",
+            ]);
+            assert!(plan.pairs[0].improvement > 0.2, "{objective}: {}", plan.pairs[0].improvement);
+        }
+    }
+}
