@@ -146,6 +146,11 @@ fn arguments_with_mistakes_are_refused_with_their_name_and_the_remedy() {
             &["port.queue-frames: switch switch, port p0: is 0; write 1 to"],
         ),
         (&["lab", "run", "one-hop", "--counter-max", "0"], &["marking.counter-max: N is 0; write 1 to"]),
+        (
+            &["run", "--port", "p0", "--record", "a.pcap"],
+            &["'a.pcap'", "--record <FILE>", "name it NAME.csv or NAME.pcapng"],
+        ),
+        (&["lab", "run", "idle", "--record", "truth"], &["'truth'", "name it NAME.csv or NAME.pcapng"]),
         (&["run", "--prot", "p0"], &["'--prot'", "'--port'"]),
         (&["run", "--port", "p0,edge"], &["edge", "delta"]),
         (&["run", "--port", "p0", "--cpu", "999"], &["CPU 999 is not there, or not for this process; "]),

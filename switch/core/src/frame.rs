@@ -69,6 +69,17 @@ pub enum Field {
     Ntp,
 }
 
+impl Field {
+    /// The name that records use.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::None => "none",
+            Self::Ptp => "ptp",
+            Self::Ntp => "ntp",
+        }
+    }
+}
+
 /// A frame whose turn on the link is decided.
 ///
 /// `start - arrived` is its wait. It equals `depth_ps` (rounded up) in the highest class and where no higher class came

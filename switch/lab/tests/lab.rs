@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used)]
 
 use plimsoll_lab::lab::{self, Lab, LabError, RunOptions, Silent, StateFile};
+use plimsoll_lab::record::RecordFile;
 use plimsoll_lab::topology::{Overrides, Topology};
 use std::ffi::OsString;
 use std::net::{IpAddr, UdpSocket};
@@ -46,7 +47,7 @@ fn a_congested_lab_is_measured_from_clocks_to_ports() {
         "[[clock]]\nname = \"reads\"\nserver = \"server\"\nclient = \"client\"\ntransport = \"l2\"\n";
     let t = topology("measured", &format!("{CONGESTED}{clocks}"));
     let record = std::env::temp_dir().join(format!("plimsoll-lab-{}.csv", std::process::id()));
-    let options = RunOptions { record: Some(record.clone()), publish: true };
+    let options = RunOptions { record: Some(RecordFile::new(record.clone()).unwrap()), publish: true };
     let outcome = lab::run(t, &options, &Silent, &AtomicBool::new(false)).unwrap();
     assert_eq!((outcome.failed.as_slice(), outcome.exit_code()), (&[][..], 0), "{outcome}");
 
@@ -161,7 +162,10 @@ fn what_cannot_be_built_is_refused_in_one_line() {
         error.to_string().starts_with("worker: cpu = 1000 is none that this process may use; write one of [")
     );
     let t = topology("record", CONGESTED);
-    let options = RunOptions { record: Some("/no/such/folder/file.csv".into()), publish: false };
+    let options = RunOptions {
+        record: Some(RecordFile::new("/no/such/folder/file.csv".into()).unwrap()),
+        publish: false,
+    };
     let error = lab::run(t, &options, &Silent, &AtomicBool::new(false)).unwrap_err().to_string();
     assert!(error.contains("/no/such/folder/file.csv") && !error.contains('\n'), "{error}");
 }

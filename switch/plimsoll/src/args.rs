@@ -2,9 +2,10 @@
 
 use std::path::PathBuf;
 
+use clap::builder::{PathBufValueParser, TypedValueParser};
 use clap::{Args as ClapArgs, Parser, Subcommand, ValueEnum};
 use plimsoll_core::Span;
-use plimsoll_lab::clock::Transport;
+use plimsoll_lab::{clock::Transport, record::RecordFile};
 
 /// A software switch that marks congestion on PTP and NTP messages, so that clocks can subtract it.
 ///
@@ -56,9 +57,10 @@ pub(crate) struct Run {
     /// CPU for the worker to stay on
     #[arg(long)]
     pub(crate) cpu: Option<usize>,
-    /// Write ground truth of every frame to this CSV file
-    #[arg(long, value_name = "FILE")]
-    pub(crate) record: Option<PathBuf>,
+    /// Write ground truth of every frame: to FILE.csv a line each, to FILE.pcapng the frames as they were released,
+    /// with depth, r and words as comments (time messages up to 1024 octets, of others the first 128)
+    #[arg(long, value_name = "FILE", value_parser = PathBufValueParser::new().try_map(RecordFile::new))]
+    pub(crate) record: Option<RecordFile>,
     /// Name by which `plimsoll show` finds this switch
     #[arg(long)]
     pub(crate) name: Option<String>,
@@ -220,9 +222,10 @@ pub(crate) struct LabRun {
     /// No progress on standard error
     #[arg(long, short)]
     pub(crate) quiet: bool,
-    /// Write ground truth of every frame to this CSV file
-    #[arg(long, value_name = "FILE")]
-    pub(crate) record: Option<PathBuf>,
+    /// Write ground truth of every frame: to FILE.csv a line each, to FILE.pcapng the frames as they were released,
+    /// with depth, r and words as comments (time messages up to 1024 octets, of others the first 128)
+    #[arg(long, value_name = "FILE", value_parser = PathBufValueParser::new().try_map(RecordFile::new))]
+    pub(crate) record: Option<RecordFile>,
 }
 
 #[derive(Debug, ClapArgs)]

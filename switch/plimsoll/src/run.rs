@@ -8,13 +8,13 @@ use std::{
 use anyhow::Result;
 use plimsoll_core::SwitchConfig;
 use plimsoll_lab::{
-    record::{Collector, CsvFile},
+    record::{self, Collector, PortNames},
     topology::{RunFile, RunSwitch},
 };
 use plimsoll_port::{
     Mode, Port, PortOptions, Umem, UmemOptions,
     netlink::{Link, LinkMonitor, Netlink},
-    worker::{Idle, Node, RecordWhat, Records, ReleaseAt, Worker, WorkerConfig},
+    worker::{Idle, Node, ReleaseAt, Worker, WorkerConfig},
 };
 
 use crate::{
@@ -24,8 +24,6 @@ use crate::{
     serve,
 };
 
-/// Records between two visits of the thread that writes them: a tenth of a second at a million frames a second.
-const RECORDS: usize = 1 << 17;
 /// Where arguments stand, in messages.
 const COMMAND_LINE: &str = "command line";
 /// Longest pipeline latency, as in files.
@@ -46,13 +44,12 @@ pub(crate) fn run(args: &Run) -> Result<ExitCode> {
     let mut umem = Umem::new(memory(&links, &file)?)?;
     let nodes = file.switches.iter().map(|switch| open(switch, &mut umem)).collect::<Result<Vec<_>>>()?;
     // Once the ports are ours: a start that is refused leaves an older record as it is.
-    let records = args.record.as_ref().map(|_| Records::new(RECORDS, RecordWhat::All));
-    let collector = match (&args.record, &records) {
-        (Some(path), Some(records)) => {
-            let csv = CsvFile::create(path, names(&file)).map_err(anyhow::Error::msg)?;
-            Some(Collector::start(records.clone(), vec![Box::new(csv)]))
+    let (records, collector) = match &args.record {
+        Some(record) => {
+            let (records, sink) = (record::queue(Some(record)), record.create(names(&file))?);
+            (Some(records.clone()), Some(Collector::start(records, vec![sink])))
         }
-        _ => None,
+        None => (None, None),
     };
     let opened: Vec<_> = nodes.iter().flat_map(|n| n.ports.iter().flatten()).map(told).collect();
     let idle = match args.idle {
@@ -250,7 +247,7 @@ fn open(switch: &RunSwitch, umem: &mut Umem) -> Result<Node> {
     })
 }
 
-fn names(file: &RunFile) -> Vec<(String, Vec<String>)> {
+fn names(file: &RunFile) -> PortNames {
     let ports = |c: &SwitchConfig| c.ports.iter().map(|p| p.name.clone()).collect();
     file.switches.iter().map(|s| (s.config.name.clone(), ports(&s.config))).collect()
 }

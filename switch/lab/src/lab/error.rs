@@ -2,6 +2,7 @@
 
 use crate::clock::ClockError;
 use crate::daemon::DaemonError;
+use crate::record::RecordError;
 use crate::topology::TopologyError;
 use crate::traffic::TrafficError;
 use plimsoll_port::PortError;
@@ -43,6 +44,9 @@ pub enum LabError {
     /// The worker.
     #[error(transparent)]
     Worker(Box<WorkerError>),
+    /// The file of the ground truth.
+    #[error(transparent)]
+    Record(#[from] RecordError),
     /// A flow.
     #[error(transparent)]
     Traffic(Box<TrafficError>),

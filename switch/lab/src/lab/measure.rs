@@ -4,12 +4,10 @@ use super::{Lab, LabError, Progress, StateFile, Traffic};
 use crate::clock::{Client, ClientConfig, Recording, Server, ServerConfig};
 use crate::ptp4l;
 use crate::record::tally::{Tally, Window};
-use crate::record::{Collector, CsvFile, Sink};
+use crate::record::{self, Collector, RecordFile, Sink};
 use crate::results::{ClockOutcome, Outcome};
 use crate::topology::{ClockPlan, Daemon, Topology};
-use plimsoll_port::worker::{RecordWhat, Records};
 use rustix::time::{ClockId, clock_gettime};
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
@@ -17,8 +15,6 @@ use std::time::{Duration, Instant};
 
 /// Interface of every host.
 const INTERFACE: &str = "net0";
-/// Records between two visits of their reader: more than a tenth of a second at a million frames a second.
-const RECORDS: usize = 1 << 17;
 /// How often a running measurement is looked at.
 const LOOK: Duration = Duration::from_millis(100);
 /// ptp4l takes its role, hears its master and measures the path within this time.
@@ -27,8 +23,8 @@ const PTP4L_SETTLES: Duration = Duration::from_secs(4);
 /// What a measurement is asked beside the topology.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RunOptions {
-    /// Where ground truth of every frame goes, as CSV.
-    pub record: Option<PathBuf>,
+    /// Where ground truth of every frame goes.
+    pub record: Option<RecordFile>,
     /// Whether the lab is listed while it runs, so that its hosts can be entered; its name must then be free.
     pub publish: bool,
 }
@@ -70,13 +66,11 @@ fn measure(
     let window = Arc::new(Window::closed());
     let tally = Tally::new(Arc::clone(&window));
     let mut sinks: Vec<Box<dyn Sink>> = vec![Box::new(tally.clone())];
-    if let Some(path) = &options.record {
-        let csv = CsvFile::create(path, topology.port_names());
-        let remedy = "name a file in a folder that may be written";
-        sinks.push(Box::new(csv.map_err(|problem| LabError::state("record", problem, remedy))?));
+    if let Some(file) = &options.record {
+        sinks.push(file.create(topology.port_names())?);
     }
     let mut listed = options.publish.then(|| StateFile::claim(&topology.name)).transpose()?;
-    let records = Records::new(RECORDS, RecordWhat::All);
+    let records = record::queue(options.record.as_ref());
     let lab = Lab::start(topology, Some(records.clone()))?;
     if let Some(file) = &mut listed {
         file.publish(&lab)?;

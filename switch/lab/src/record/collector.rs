@@ -13,11 +13,11 @@ use plimsoll_port::worker::{Record, Records};
 
 /// Takes records, in the worker's order.
 pub trait Sink: Send {
-    /// One frame's record.
+    /// One frame's record, with what was kept of its octets as it was released.
     ///
     /// # Errors
     /// What keeps the sink from taking more; it is given no further record.
-    fn take(&mut self, record: &Record) -> Result<(), String>;
+    fn take(&mut self, record: &Record, octets: &[u8]) -> Result<(), String>;
 
     /// No more will come: write out what is held back.
     ///
@@ -50,9 +50,9 @@ impl Collector {
             loop {
                 // Read the flag before the queue: what was recorded before the stop is then still read.
                 let last = stopping.load(Ordering::Acquire);
-                while let Some(record) = queue.pop() {
-                    sinks.retain_mut(|sink| sink.take(&record).map_err(|e| failures.push(e)).is_ok());
-                }
+                while queue.visit(|record, octets| {
+                    sinks.retain_mut(|sink| sink.take(record, octets).map_err(|e| failures.push(e)).is_ok());
+                }) {}
                 if last {
                     break;
                 }

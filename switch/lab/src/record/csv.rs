@@ -1,48 +1,36 @@
 //! Records as CSV, one line a frame and egress port.
 
-use std::{
-    fs::File,
-    io::{BufWriter, Write},
-    path::{Path, PathBuf},
-};
+use std::fs::File;
+use std::io::{BufWriter, Write};
+use std::path::PathBuf;
 
 use plimsoll_core::PortId;
 use plimsoll_port::worker::{Fate, Record};
 
-use super::Sink;
+use super::{PortNames, RecordError, Sink};
 
 /// The first line. Times are CLOCK_MONOTONIC in ns; depth is what was ahead of the frame when it was enqueued, itself
-/// not counted, in wire octets and as picoseconds of this link; words are PTP octets 16..19, hexadecimal.
+/// not counted, in wire octets and as picoseconds of this link, and `measured_depth` what the thresholds were compared
+/// with; words are those of the message's `field`, hexadecimal; ECN bits are 0 to 3; the residence is what a transparent
+/// clock added.
 pub const CSV_HEADER: &str = "switch,ingress,egress,len,stamp_ns,arrival_ns,class,depth_bytes,depth_ps,outcome,r,word_before,\
-     word_after,converted_ns,ideal_start_ns,ideal_end_ns,release_ns,lateness_ns,message_type,sequence_id,source_port,drop";
-
-/// Port names by switch, for the lines.
-type Names = Vec<(String, Vec<String>)>;
+     word_after,converted_ns,ideal_start_ns,ideal_end_ns,release_ns,lateness_ns,message_type,sequence_id,source_port,drop,\
+     field,ecn_before,ecn_after,ecn_outcome,measured_depth,residence_ns";
 
 /// A CSV file being written.
 #[derive(Debug)]
-pub struct CsvFile {
+pub(super) struct CsvFile {
     path: PathBuf,
     out: BufWriter<File>,
-    names: Names,
+    names: PortNames,
 }
 
 impl CsvFile {
-    /// Creates the file; `names` are switch names with their ports' names, in the worker's order.
-    ///
-    /// # Errors
-    /// One line with path, errno and remedy.
-    pub fn create(path: &Path, names: Names) -> Result<Self, String> {
-        let file = File::create(path).map_err(|e| {
-            format!("record {}: create: {e}; name a file in a folder you may write", path.display())
-        })?;
-        let mut csv = Self { path: path.into(), out: BufWriter::with_capacity(1 << 20, file), names };
-        writeln!(csv.out, "{CSV_HEADER}").map_err(|e| csv.failure(&e))?;
+    /// Writes the first line.
+    pub(super) fn start(path: PathBuf, out: BufWriter<File>, names: PortNames) -> Result<Self, RecordError> {
+        let mut csv = Self { path, out, names };
+        writeln!(csv.out, "{CSV_HEADER}").map_err(|e| RecordError::write(&csv.path, e))?;
         Ok(csv)
-    }
-
-    fn failure(&self, e: &std::io::Error) -> String {
-        format!("record {}: write: {e}; free some disk, or record to another one", self.path.display())
     }
 
     fn write(&mut self, r: &Record) -> std::io::Result<()> {
@@ -83,8 +71,15 @@ impl CsvFile {
             None => write!(out, ",,,")?,
         }
         match &r.fate {
-            Fate::Dropped(reason) => writeln!(out, "{}", reason.name()),
-            Fate::Sent(_) => writeln!(out),
+            Fate::Dropped(reason) => writeln!(out, "{},,,,,,", reason.name()),
+            Fate::Sent(s) => {
+                let (field, bits) = (s.mark.field.name(), [s.mark.ecn_before, s.mark.ecn_after]);
+                write!(out, ",{field},{},{},{},{},", bits[0], bits[1], s.mark.ecn.name(), s.measured)?;
+                match s.residence_ns {
+                    Some(ns) => writeln!(out, "{ns}"),
+                    None => writeln!(out),
+                }
+            }
         }
     }
 }
@@ -94,11 +89,11 @@ fn hex(octets: &[u8]) -> String {
 }
 
 impl Sink for CsvFile {
-    fn take(&mut self, record: &Record) -> Result<(), String> {
-        self.write(record).map_err(|e| self.failure(&e))
+    fn take(&mut self, record: &Record, _octets: &[u8]) -> Result<(), String> {
+        self.write(record).map_err(|e| RecordError::write(&self.path, e).to_string())
     }
 
     fn finish(&mut self) -> Result<(), String> {
-        self.out.flush().map_err(|e| self.failure(&e))
+        self.out.flush().map_err(|e| RecordError::write(&self.path, e).to_string())
     }
 }

@@ -2,7 +2,13 @@
 
 mod collector;
 mod csv;
+mod file;
+mod pcapng;
 pub(crate) mod tally;
 
 pub use collector::{Collector, Sink};
-pub use csv::{CSV_HEADER, CsvFile};
+pub use csv::CSV_HEADER;
+pub use file::{RecordError, RecordFile, queue};
+
+/// Names of switches with those of their ports, in the worker's order.
+pub type PortNames = Vec<(String, Vec<String>)>;

@@ -201,7 +201,7 @@ impl Tally {
 }
 
 impl Sink for Tally {
-    fn take(&mut self, record: &Record) -> Result<(), String> {
+    fn take(&mut self, record: &Record, _octets: &[u8]) -> Result<(), String> {
         self.totals().take(record, |at| self.window.holds(at));
         Ok(())
     }
@@ -255,16 +255,16 @@ mod tests {
             record(1_500_000, 0, 503, none),
             record(9_000_001, 0, 3, none),
         ] {
-            tally.take(&r).unwrap();
+            tally.take(&r, &[]).unwrap();
         }
         // 1538 octets in 123.04 us each are 100 Mbit/s.
         for n in 1..=ENOUGH {
             assert_eq!(tally.totals().port(0, 1).unwrap().measured_bps(), None, "too few to tell");
-            tally.take(&record(1_500_000 + n * 123_040, 1538, 2003, none)).unwrap();
+            tally.take(&record(1_500_000 + n * 123_040, 1538, 2003, none), &[]).unwrap();
         }
         let dropped = Fate::Dropped(DropReason::QueueBytes);
         tally
-            .take(&Record { fate: dropped, arrived: Nanos(2_000_000), ..record(2_000_000, 0, 0, none) })
+            .take(&Record { fate: dropped, arrived: Nanos(2_000_000), ..record(2_000_000, 0, 0, none) }, &[])
             .unwrap();
         let totals = tally.totals();
         let port = totals.port(0, 1).unwrap();
@@ -288,7 +288,7 @@ mod tests {
             (MarkOutcome::NotSync, 0),
             (MarkOutcome::Length, 0),
         ] {
-            tally.take(&record(2_000_000, 0, 3, mark(outcome, r))).unwrap();
+            tally.take(&record(2_000_000, 0, 3, mark(outcome, r)), &[]).unwrap();
         }
         let message = MessageId { domain: 0, message_type: 0, sequence_id: 7, source_port_identity: [1; 10] };
         // The message leaves by port 1 of switch 0 and port 2 of switch 1; its flooded copies by others.
@@ -297,7 +297,7 @@ mod tests {
             let egress = Some(PortId(port));
             // Before the window: clocks are cut by their own.
             let record = Record { switch, egress, message: Some(message), ..record(500_000, 0, 3, edge) };
-            tally.take(&record).unwrap();
+            tally.take(&record, &[]).unwrap();
         }
         let totals = tally.totals();
         let port = totals.port(0, 1).unwrap();

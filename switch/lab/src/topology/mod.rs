@@ -28,6 +28,7 @@ pub use network::{Cable, CableEnd, Node};
 pub use ports::SwitchPlan;
 pub use run::{RunFile, RunPort, RunSwitch};
 
+use crate::record::PortNames;
 use crate::traffic::UNCAPPED;
 use error::Source;
 use file::File;
@@ -238,7 +239,7 @@ impl Topology {
     }
 
     /// The switches' names, each with its ports' names.
-    pub(crate) fn port_names(&self) -> Vec<(String, Vec<String>)> {
+    pub(crate) fn port_names(&self) -> PortNames {
         let ports = |plan: &SwitchPlan| plan.config.ports.iter().map(|port| port.name.clone()).collect();
         self.switches.iter().map(|plan| (plan.name.clone(), ports(plan))).collect()
     }

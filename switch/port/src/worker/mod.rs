@@ -7,6 +7,7 @@
 mod handle;
 mod merge;
 mod node;
+mod octets;
 mod record;
 mod release;
 mod run;
@@ -14,6 +15,7 @@ mod snapshot;
 
 pub use handle::{Worker, WorkerConfig, WorkerError};
 pub use node::{Node, Stall};
+pub use octets::{HEADER_OCTETS, MESSAGE_OCTETS};
 pub use record::{Fate, Record, RecordWhat, Records, Release, Sent};
 pub use release::ReleaseAt;
 pub use snapshot::{Lateness, NodeSnapshot, PortSnapshot, Residence, Snapshot};

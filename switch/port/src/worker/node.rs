@@ -241,6 +241,9 @@ impl Running {
         };
         let wanted = self.releases.recorder.as_ref().is_some_and(|r| sync || r.wants_all());
         let message = if wanted && sync { ptp::message_id(umem.bytes(frame), info) } else { None };
+        if wanted && let Some(recorder) = &mut self.releases.recorder {
+            recorder.keep(umem.bytes(frame), info);
+        }
         let sent = match &mut self.ports[number] {
             Some(port) if !self.down[number] => port.transmit(umem, frame, info).is_ok(),
             _ => false,

@@ -6,8 +6,11 @@ use std::sync::{
 };
 
 use crossbeam_queue::ArrayQueue;
+use plimsoll_classify::Class;
 use plimsoll_core::wire::ptp::MessageId;
 use plimsoll_core::{Departure, Discard, DropReason, MarkRecord, Nanos, PortId};
+
+use super::octets::{Buffer, Buffers};
 
 /// What happened to one frame at one port.
 #[derive(Clone, Copy, Debug)]
@@ -145,10 +148,18 @@ pub enum RecordWhat {
     Sync,
 }
 
+/// A record on its way, with its frame's octets where they are kept.
+#[derive(Debug)]
+struct Entry {
+    record: Record,
+    octets: Option<Box<Buffer>>,
+}
+
 /// The reading end of the records.
 #[derive(Clone, Debug)]
 pub struct Records {
-    queue: Arc<ArrayQueue<Record>>,
+    queue: Arc<ArrayQueue<Entry>>,
+    buffers: Option<Arc<Buffers>>,
     lost: Arc<AtomicU64>,
     what: RecordWhat,
 }
@@ -156,12 +167,30 @@ pub struct Records {
 impl Records {
     /// Room for `capacity` records between two visits of the reader.
     pub fn new(capacity: usize, what: RecordWhat) -> Self {
-        Self { queue: Arc::new(ArrayQueue::new(capacity)), lost: Arc::new(AtomicU64::new(0)), what }
+        let queue = Arc::new(ArrayQueue::new(capacity));
+        Self { queue, buffers: None, lost: Arc::new(AtomicU64::new(0)), what }
+    }
+
+    /// The same with the octets of each frame as it was released: of time messages up to
+    /// [`super::MESSAGE_OCTETS`], of others the first [`super::HEADER_OCTETS`]. Takes a KiB of memory a record.
+    pub fn with_octets(capacity: usize, what: RecordWhat) -> Self {
+        Self { buffers: Some(Arc::new(Buffers::for_queue(capacity))), ..Self::new(capacity, what) }
     }
 
     /// The oldest record not read yet. Poll it: the worker never wakes a reader.
     pub fn pop(&self) -> Option<Record> {
-        self.queue.pop()
+        let mut taken = None;
+        self.visit(|record, _| taken = Some(*record));
+        taken
+    }
+
+    /// Shows the oldest record not read yet, with the octets kept of its frame (none of one that was dropped). `false`
+    /// where there is none.
+    pub fn visit(&self, look: impl FnOnce(&Record, &[u8])) -> bool {
+        let Some(Entry { record, octets }) = self.queue.pop() else { return false };
+        look(&record, octets.as_ref().map_or(&[], |buffer| buffer.octets()));
+        self.give_back(octets);
+        true
     }
 
     /// Records that found no room; 0 or the ground truth is not whole.
@@ -170,7 +199,13 @@ impl Records {
     }
 
     pub(super) fn recorder(&self, switch: u16) -> Recorder {
-        Recorder { records: self.clone(), switch }
+        Recorder { records: self.clone(), switch, kept: None }
+    }
+
+    fn give_back(&self, octets: Option<Box<Buffer>>) {
+        if let (Some(buffer), Some(buffers)) = (octets, &self.buffers) {
+            buffers.give_back(buffer);
+        }
     }
 }
 
@@ -179,6 +214,8 @@ impl Records {
 pub(super) struct Recorder {
     records: Records,
     switch: u16,
+    /// Octets of the frame whose record comes next.
+    kept: Option<Box<Buffer>>,
 }
 
 impl Recorder {
@@ -186,10 +223,99 @@ impl Recorder {
         self.records.what == RecordWhat::All
     }
 
+    /// Keeps a frame's octets for the record that is pushed next, where they are asked for.
+    pub(super) fn keep(&mut self, frame: &[u8], class: &Class) {
+        if let Some(buffers) = &self.records.buffers {
+            self.kept = buffers.keep(frame, class);
+        }
+    }
+
     pub(super) fn push(&mut self, mut record: Record) {
         record.switch = self.switch;
-        if self.records.queue.push(record).is_err() {
+        if let Err(entry) = self.records.queue.push(Entry { record, octets: self.kept.take() }) {
+            self.records.give_back(entry.octets);
             self.records.lost.fetch_add(1, Ordering::Relaxed);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use plimsoll_core::FrameId;
+
+    fn discarded(len: u32) -> Record {
+        Record::discard(&Discard {
+            reason: DropReason::Storm,
+            ingress: PortId(1),
+            egress: None,
+            len,
+            stamp: Nanos(5),
+            arrived: Nanos(6),
+        })
+    }
+
+    fn sent(len: u32) -> Record {
+        let departure = Departure {
+            port: PortId(0),
+            ingress: PortId(1),
+            frame: FrameId(0),
+            len,
+            class: 0,
+            info: Class::OTHER,
+            stamp: Nanos(0),
+            arrived: Nanos(0),
+            depth_bytes: 0,
+            depth_ps: 0,
+            measured: 0,
+            start: Nanos(0),
+            end: Nanos(0),
+            mark: MarkRecord::default(),
+            transparent: false,
+        };
+        Record::sent(&departure, &Release::default(), None)
+    }
+
+    #[test]
+    fn octets_come_with_the_record_of_their_frame_alone() {
+        let records = Records::with_octets(3, RecordWhat::All);
+        let mut recorder = records.recorder(7);
+        recorder.keep(&[1; 60], &Class::OTHER);
+        recorder.push(sent(60));
+        recorder.push(discarded(99));
+        recorder.keep(&[2; 200], &Class::OTHER);
+        recorder.push(sent(200));
+        let mut seen = Vec::new();
+        while records.visit(|record, octets| seen.push((record.switch, record.len, octets.to_vec()))) {}
+        assert_eq!(seen, [(7, 60, vec![1; 60]), (7, 99, vec![]), (7, 200, vec![2; 128])]);
+    }
+
+    #[test]
+    fn what_finds_no_room_is_counted_and_its_buffer_comes_back() {
+        let records = Records::with_octets(2, RecordWhat::All);
+        let mut recorder = records.recorder(0);
+        for round in 1..=50 {
+            for _ in 0..5 {
+                recorder.keep(&[3; 60], &Class::OTHER);
+                recorder.push(sent(60));
+            }
+            assert_eq!(records.lost(), 3 * round);
+            let mut whole = 0;
+            while records.visit(|_, octets| whole += u32::from(octets == [3; 60])) {}
+            assert_eq!(whole, 2);
+        }
+    }
+
+    #[test]
+    fn without_octets_there_are_no_buffers() {
+        let records = Records::new(2, RecordWhat::All);
+        let mut recorder = records.recorder(0);
+        recorder.keep(&[1; 60], &Class::OTHER);
+        recorder.push(sent(60));
+        assert!(
+            recorder.kept.is_none()
+                && records.visit(|record, octets| assert!(record.len == 60 && octets.is_empty()))
+        );
+        assert!(records.pop().is_none());
     }
 }

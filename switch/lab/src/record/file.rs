@@ -1,0 +1,112 @@
+//! The file that records go to, and how it is written: by its suffix.
+
+use super::csv::CsvFile;
+use super::pcapng::PcapngFile;
+use super::{PortNames, Sink};
+use plimsoll_port::worker::{RecordWhat, Records};
+use std::fs::File;
+use std::io::BufWriter;
+use std::path::{Path, PathBuf};
+
+/// Records between two visits of their reader: more than a tenth of a second at a million frames a second.
+const RECORDS: usize = 1 << 17;
+/// The same with octets, a KiB each: a third of that time, 32 MiB.
+const WITH_OCTETS: usize = 1 << 15;
+/// Octets written at once.
+const BUFFER: usize = 1 << 20;
+
+/// Where ground truth goes: `.csv`, a line a frame, or `.pcapng`, the frames themselves with a comment each.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RecordFile {
+    path: PathBuf,
+    format: Format,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Format {
+    Csv,
+    Pcapng,
+}
+
+/// A file that cannot be written.
+#[derive(Debug, thiserror::Error)]
+#[error("record {path}: {call}: {source}; {remedy}")]
+pub struct RecordError {
+    /// The file.
+    pub path: String,
+    /// What failed.
+    pub call: &'static str,
+    /// Its errno.
+    pub source: std::io::Error,
+    /// What to do instead.
+    pub remedy: &'static str,
+}
+
+impl RecordError {
+    /// What could not be written.
+    pub(super) fn write(path: &Path, source: std::io::Error) -> Self {
+        let (path, remedy) = (path.display().to_string(), "free some disk, or record to another one");
+        Self { path, call: "write", source, remedy }
+    }
+}
+
+impl RecordFile {
+    /// The file of this path, written as its suffix says. Nothing is created yet.
+    ///
+    /// # Errors
+    /// The suffix is another one.
+    pub fn new(path: PathBuf) -> Result<Self, String> {
+        let format = match path.extension().and_then(|suffix| suffix.to_str()) {
+            Some("csv") => Format::Csv,
+            Some("pcapng") => Format::Pcapng,
+            _ => return Err("no format has this suffix; name it NAME.csv or NAME.pcapng".into()),
+        };
+        Ok(Self { path, format })
+    }
+
+    /// Creates it; an older file of this name is gone then.
+    ///
+    /// # Errors
+    /// It cannot be created, or not be written to.
+    pub fn create(&self, names: PortNames) -> Result<Box<dyn Sink>, RecordError> {
+        let file = File::create(&self.path).map_err(|source| RecordError {
+            path: self.path.display().to_string(),
+            call: "create",
+            source,
+            remedy: "name a file in a folder you may write",
+        })?;
+        let (path, file) = (self.path.clone(), BufWriter::with_capacity(BUFFER, file));
+        Ok(match self.format {
+            Format::Csv => Box::new(CsvFile::start(path, file, names)?),
+            Format::Pcapng => Box::new(PcapngFile::start(path, file, names)?),
+        })
+    }
+}
+
+/// The queue of records between the worker and its reader: with frames' octets where the file holds them.
+pub fn queue(file: Option<&RecordFile>) -> Records {
+    match file.map(|file| file.format) {
+        Some(Format::Pcapng) => Records::with_octets(WITH_OCTETS, RecordWhat::All),
+        Some(Format::Csv) | None => Records::new(RECORDS, RecordWhat::All),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_suffix_says_how() {
+        let format = |path: &str| RecordFile::new(path.into()).map(|file| file.format);
+        assert_eq!(format("a/b.csv"), Ok(Format::Csv));
+        assert_eq!(format("b.x.pcapng"), Ok(Format::Pcapng));
+        for wrong in ["a.pcap", "csv", "a.CSV", "."] {
+            let told = format(wrong);
+            assert_eq!(
+                told.unwrap_err(),
+                "no format has this suffix; name it NAME.csv or NAME.pcapng",
+                "{wrong}"
+            );
+        }
+    }
+}
