@@ -1,6 +1,6 @@
 //! What passes between the core and the world around it: frames as handles, departures, discards.
 
-use crate::{DropReason, EcnOutcome, EdgeOutcome, MarkOutcome, Nanos};
+use crate::{DropReason, EcnOutcome, EdgeOutcome, MarkOutcome, Nanos, wire::ptp::MessageId};
 use plimsoll_classify::Class;
 
 /// A frame's handle into its [`Pool`]: an UMEM chunk in the switch, a light value in the simulator.
@@ -122,7 +122,7 @@ pub struct Departure {
     pub transparent: bool,
 }
 
-/// A frame that the core dropped. The core has already freed it, or made no copy for the port that refused it.
+/// A frame that the core dropped. The core has freed it, or made no copy for the port that refused it.
 #[derive(Clone, Copy, Debug)]
 pub struct Discard {
     /// Why.
@@ -137,6 +137,8 @@ pub struct Discard {
     pub stamp: Nanos,
     /// Its arrival as used.
     pub arrived: Nanos,
+    /// Which PTP message it was, where it was one.
+    pub message: Option<MessageId>,
 }
 
 /// What the core tells the world.

@@ -12,6 +12,7 @@ use crate::{
     queue::Queue,
     stats::{Histogram, Marks, Traffic},
     storm::Bucket,
+    wire::ptp,
 };
 
 /// A frame on its way from its ingress port to its egress ports.
@@ -28,7 +29,9 @@ pub(crate) struct Arrival {
 }
 
 impl Arrival {
-    pub(crate) fn lost(&self, reason: DropReason, egress: Option<PortId>) -> Discard {
+    /// Told before the frame is freed, which says what it was.
+    #[cold]
+    pub(crate) fn lost<P: Pool>(&self, reason: DropReason, egress: Option<PortId>, pool: &P) -> Discard {
         Discard {
             reason,
             ingress: self.ingress,
@@ -36,6 +39,7 @@ impl Arrival {
             len: self.len,
             stamp: self.stamp,
             arrived: self.arrived,
+            message: ptp::message_id(pool.bytes(self.frame), &self.info),
         }
     }
 }
@@ -290,7 +294,6 @@ impl Port {
     pub(crate) fn purge<P: Pool, E: Egress>(&mut self, pool: &mut P, out: &mut E) {
         self.gauge.iter_mut().for_each(|gauge| gauge.clear());
         while let Some(d) = self.queue.pop() {
-            pool.free(d.frame);
             self.drops.count(DropReason::PortDown);
             let (ingress, egress) = (d.ingress, Some(self.id));
             out.discard(Discard {
@@ -300,7 +303,9 @@ impl Port {
                 len: d.len,
                 stamp: d.stamp,
                 arrived: d.arrived,
+                message: ptp::message_id(pool.bytes(d.frame), &d.info),
             });
+            pool.free(d.frame);
         }
     }
 

@@ -208,9 +208,9 @@ impl Switch {
         match port.admits(arrival, out) {
             Ok(()) => port.enqueue(arrival, pool, out),
             Err(reason) => {
-                pool.free(arrival.frame);
                 port.drops.count(reason);
-                out.discard(arrival.lost(reason, Some(egress)));
+                out.discard(arrival.lost(reason, Some(egress), pool));
+                pool.free(arrival.frame);
             }
         }
     }
@@ -241,7 +241,7 @@ impl Switch {
                 Err(reason) => {
                     refused = true;
                     port.drops.count(reason);
-                    out.discard(arrival.lost(reason, Some(id)));
+                    out.discard(arrival.lost(reason, Some(id), pool));
                 }
             }
         }
@@ -264,7 +264,7 @@ impl Switch {
             Some(frame) => port.enqueue(&Arrival { frame, ..*arrival }, pool, out),
             None => {
                 port.drops.count(DropReason::NoBuffer);
-                out.discard(arrival.lost(DropReason::NoBuffer, Some(egress)));
+                out.discard(arrival.lost(DropReason::NoBuffer, Some(egress), pool));
             }
         }
     }
@@ -272,9 +272,9 @@ impl Switch {
     /// Drops a frame at its ingress.
     #[cold]
     fn lose<P: Pool, E: Egress>(&mut self, arrival: &Arrival, reason: DropReason, pool: &mut P, out: &mut E) {
-        pool.free(arrival.frame);
         self.ports[arrival.ingress.index()].drops.count(reason);
-        out.discard(arrival.lost(reason, None));
+        out.discard(arrival.lost(reason, None, pool));
+        pool.free(arrival.frame);
     }
 }
 

@@ -410,6 +410,37 @@ fn a_transparent_clock_flags_the_messages_of_clocks() {
 }
 
 #[test]
+fn a_lost_message_is_told_by_its_identity() {
+    let mut bench = bench(2, |_, port| port.queue_frames = Some(1));
+    learn(&mut bench, 2);
+    let named = |sequence: u8| {
+        let mut frame = ptp(station(0), station(1), Carrier::Udp4, 1, 0, 0);
+        let at = usize::from(classified(&frame).payload);
+        frame[at + 31] = sequence;
+        frame
+    };
+    bench.switch.hold(PortId(1));
+    bench.receive(0, named(1), 1000); // queued, and lost with its port
+    bench.receive(0, named(2), 1000); // finds no room
+    bench.receive(0, plain(station(0), station(1), None, 60), 1000);
+    bench.switch.set_up(PortId(1), false, &mut bench.pool, &mut bench.told);
+    let lost: Vec<_> = bench
+        .told
+        .discards
+        .iter()
+        .map(|d| (d.reason, d.message.map(|m| (m.message_type, m.sequence_id))))
+        .collect();
+    assert_eq!(
+        lost,
+        [
+            (DropReason::QueueFrames, Some((1, 2))),
+            (DropReason::QueueFrames, None),
+            (DropReason::PortDown, Some((1, 1))),
+        ]
+    );
+}
+
+#[test]
 fn clearing_gives_every_frame_back() {
     let mut bench = bench(3, |_, _| ());
     for _ in 0..10 {

@@ -239,7 +239,7 @@ impl Running {
                 && lateness::correct(umem.bytes_mut(frame), info, lateness_ns).is_ok();
             (corrected, None)
         };
-        let wanted = self.releases.recorder.as_ref().is_some_and(|r| sync || r.wants_all());
+        let wanted = self.releases.recorder.as_ref().is_some_and(|r| r.wants(info));
         let message = if wanted && sync { ptp::message_id(umem.bytes(frame), info) } else { None };
         if wanted && let Some(recorder) = &mut self.releases.recorder {
             recorder.keep(umem.bytes(frame), info);
@@ -323,6 +323,10 @@ impl Running {
         self.core.set_up(PortId(number as u16), false, umem, &mut self.releases);
         while let Some(departure) = self.releases.line(number).pop() {
             self.lost_down[number] += 1;
+            if let Some(recorder) = self.releases.recorder.as_mut().filter(|r| r.wants(&departure.info)) {
+                let message = ptp::message_id(umem.bytes(departure.frame), &departure.info);
+                recorder.push(Record::lost(&departure, message));
+            }
             umem.free(departure.frame);
         }
         self.releases.line(number).outstanding_bytes = 0;

@@ -94,7 +94,7 @@ impl Record {
             stamp: d.stamp,
             arrived: d.arrived,
             fate: Fate::Dropped(d.reason),
-            message: None,
+            message: d.message,
         }
     }
 
@@ -219,8 +219,9 @@ pub(super) struct Recorder {
 }
 
 impl Recorder {
-    pub(super) fn wants_all(&self) -> bool {
-        self.records.what == RecordWhat::All
+    /// Whether a frame of this class is recorded.
+    pub(super) fn wants(&self, info: &Class) -> bool {
+        info.kind.is_sync() || self.records.what == RecordWhat::All
     }
 
     /// Keeps a frame's octets for the record that is pushed next, where they are asked for.

@@ -136,9 +136,9 @@ impl Loop {
                 Command::Serve { node, port, serve, reply } => {
                     let core = &mut self.nodes[node].core;
                     if serve {
-                        core.resume(port, clock())
+                        core.resume(port, clock());
                     } else {
-                        core.hold(port)
+                        core.hold(port);
                     }
                     let _ = reply.send(());
                 }
