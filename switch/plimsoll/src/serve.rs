@@ -5,7 +5,7 @@ use std::{collections::BTreeSet, time::Duration};
 use anyhow::{Context, Result, bail};
 use plimsoll_lab::topology::RunFile;
 use plimsoll_port::{
-    Port, PortError,
+    Prepared,
     netlink::{LinkEvent, LinkMonitor, Netlink},
     worker::Worker,
 };
@@ -120,10 +120,8 @@ fn look_again(worker: &Worker, file: &RunFile, absent: &mut BTreeSet<String>) ->
 fn bring_back(worker: &Worker, file: &RunFile, name: &str) -> bool {
     for (node, switch) in file.switches.iter().enumerate() {
         let Some(port) = switch.config.ports.iter().position(|p| p.name == name) else { continue };
-        let (options, interface) = (options(switch, port), name.to_owned());
-        let opened = worker.reopen(node, port, move |umem| -> Result<Port, PortError> {
-            Port::open(umem, &interface, &options)
-        });
+        let options = options(switch, port);
+        let opened = worker.reopen(node, port, |memory| Prepared::new(memory, name, &options));
         match opened {
             Ok(()) => eprintln!("{name}: is back"),
             Err(e) => {

@@ -28,9 +28,9 @@ mod xsk;
 pub use counters::{PortCounters, PortDescription, Tally};
 pub use error::{PortError, PortErrorKind};
 pub use options::{Mode, PortOptions, UmemOptions};
-pub use port::{Full, Kick, Port, Received};
+pub use port::{Full, Kick, Port, Prepared, Received};
 pub use program::VETH_MTU_MAX;
-pub use umem::Umem;
+pub use umem::{Memory, Umem};
 
 pub mod namespace;
 pub mod netlink;

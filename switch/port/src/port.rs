@@ -9,19 +9,23 @@
 //! queue. Partial checksums by TX metadata: Linux 6.11 or a stable kernel with `XDP_UMEM_TX_METADATA_LEN`; without it
 //! in software. Zero copy is coded to the kernel's interface and has not run on hardware yet.
 
+mod kernel;
 mod open;
 
-pub(crate) use open::rx_queues;
+pub use open::Prepared;
+pub(crate) use {kernel::Reading, open::rx_queues};
 
 use crate::{
-    Mode, PortCounters, PortDescription, PortError, PortOptions, Umem, netlink::Netlink, program::Program,
-    rx::Queue, tx::TxRing, umem::AccountId,
+    Mode, PortCounters, PortDescription, PortError, PortOptions, Umem, program::Program, rx::Queue,
+    tx::TxRing, umem::AccountId,
 };
-use plimsoll_classify::{Class, Count};
+use kernel::Kernel;
+use plimsoll_classify::Class;
 use plimsoll_core::{FrameId, Nanos};
 use std::{
-    cell::{Cell, RefCell},
+    cell::Cell,
     os::fd::{BorrowedFd, OwnedFd},
+    sync::Arc,
     thread,
     time::{Duration, Instant},
 };
@@ -66,11 +70,7 @@ pub struct Port {
     counters: PortCounters,
     description: PortDescription,
     gone: Cell<bool>,
-    lost_before_open: Option<u64>,
-    /// What the program dropped between attaching and the moment when all queues had their sockets.
-    counts_before_open: [u64; Count::ALL.len()],
-    /// In the port's namespace, for counters.
-    netlink: RefCell<Netlink>,
+    kernel: Arc<Kernel>,
     _promiscuous: Option<OwnedFd>,
 }
 
@@ -84,19 +84,19 @@ pub(crate) struct Places {
     pub(crate) completion: u64,
 }
 
-/// How long closing waits for frames on their way out.
+/// How long closing waits for frames on their way out, and for whoever reads the counters.
 const DRAIN: Duration = Duration::from_millis(50);
 
 impl Port {
     /// Opens `interface`, in the calling thread's network namespace, with its frames in `umem`.
     ///
-    /// Takes [`PortOptions::chunks`] chunks, attaches the classifier, binds a bulk and an express socket to each RX
-    /// queue, posts the chunks, and only then lets frames in.
+    /// Attaches the classifier, binds a bulk and an express socket to each RX queue, takes [`PortOptions::chunks`] chunks
+    /// and posts them, and only then lets frames in.
     ///
     /// # Errors
     /// [`PortError`] names interface, queue, call, errno and remedy. Nothing is left behind.
     pub fn open(umem: &mut Umem, interface: &str, options: &PortOptions) -> Result<Self, PortError> {
-        open::open(umem, interface, options)
+        Prepared::new(umem.memory(), interface, options)?.finish(umem)
     }
 
     /// RX rings, two per RX queue: 2*queue is its express ring, 2*queue + 1 its bulk ring.
@@ -218,34 +218,12 @@ impl Port {
 
     /// The counters, the kernel's included (some system calls: not for the hot path).
     pub fn counters(&self) -> PortCounters {
-        let mut counters = self.counters;
-        for queue in &self.queues {
-            queue.count(&mut counters);
-        }
-        // What we made void is counted where its frame was dropped.
-        counters.tx_invalid = counters.tx_invalid.saturating_sub(self.tx.voided());
-        let program = self.program.counts();
-        for count in Count::ALL {
-            let value = program[count as usize] - self.counts_before_open[count as usize];
-            match count {
-                Count::Bulk | Count::ExpressAsBulk => counters.xdp_bulk += value,
-                Count::Express => counters.xdp_express += value,
-                _ => counters.xdp_dropped += value,
-            }
-        }
-        let lost = Self::lost_before(&mut self.netlink.borrow_mut(), self.description.index);
-        counters.before_xdp = lost.zip(self.lost_before_open).map(|(now, then)| now.saturating_sub(then));
-        counters
+        self.reading().complete()
     }
 
-    /// The device's count of frames that never reached XDP, ever.
-    fn lost_before(netlink: &mut Netlink, index: u32) -> Option<u64> {
-        let link = netlink.link_at(index).ok()?;
-        if link.kind.as_deref() == Some("veth") {
-            // Its RX ring is filled by the other end, which counts what did not fit. Its own count is of what XDP dropped.
-            return netlink.peer(&link).ok().map(|peer| peer.counters.tx_dropped);
-        }
-        Some(link.counters.rx_missed)
+    /// The counters of now, the kernel's to be read by whoever wants them.
+    pub(crate) fn reading(&self) -> Reading {
+        Reading { own: self.counters, voided: self.tx.voided(), kernel: Arc::clone(&self.kernel) }
     }
 
     /// What became of the options.
@@ -278,6 +256,11 @@ impl Port {
         // A driver with zero copy takes its buffers down after the sockets are closed.
         let withdraw = self.description.mode == Mode::ZeroCopy;
         let account = self.account;
+        // Whoever reads the counters now still has the sockets, and the kernel might yet know their chunks.
+        let until = Instant::now() + DRAIN;
+        while Arc::strong_count(&self.kernel) > 1 && Instant::now() < until {
+            thread::sleep(Duration::from_micros(100));
+        }
         drop(self);
         umem.close_account(account, withdraw);
         counters

@@ -38,9 +38,30 @@ pub(crate) struct Program {
     link: Option<FdLink>,
     sockets: XskMap<MapData>,
     slots: Vec<u32>,
-    counts: PerCpuArray<MapData, u64>,
     ebpf: Ebpf,
     id: u32,
+}
+
+/// What the program did with its frames: its map, which outlives it.
+pub(crate) struct Counts(PerCpuArray<MapData, u64>);
+
+impl Counts {
+    /// Frames by [`Count`].
+    pub(crate) fn read(&self) -> [u64; Count::ALL.len()] {
+        let mut counts = [0; Count::ALL.len()];
+        for (index, total) in (0..).zip(&mut counts) {
+            if let Ok(values) = self.0.get(&index, 0) {
+                *total = values.iter().sum();
+            }
+        }
+        counts
+    }
+}
+
+impl std::fmt::Debug for Counts {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Counts").finish_non_exhaustive()
+    }
 }
 
 impl std::fmt::Debug for Program {
@@ -51,7 +72,7 @@ impl std::fmt::Debug for Program {
 
 impl Program {
     /// Loads the program; frames of class `express_priority` and higher are express beside sync.
-    pub(crate) fn load(place: Place<'_>, express_priority: u8) -> Result<Self, PortError> {
+    pub(crate) fn load(place: Place<'_>, express_priority: u8) -> Result<(Self, Counts), PortError> {
         // Frames of drivers that carry no metadata come all the same and are classified natively: posted chunks hold
         // no older frame's metadata.
         let mut ebpf = EbpfLoader::new()
@@ -68,14 +89,15 @@ impl Program {
         let id = program.info().map_err(|e| load_error(place, &e))?.id();
         let sockets = ebpf.take_map(MAP_SOCKETS).ok_or_else(|| damaged(place, "map of sockets"))?;
         let counts = ebpf.take_map(MAP_COUNTS).ok_or_else(|| damaged(place, "map of counts"))?;
-        Ok(Self {
+        let counts = counts.try_into().map_err(|_| damaged(place, "type of the map of counts"))?;
+        let program = Self {
             link: None,
             sockets: sockets.try_into().map_err(|_| damaged(place, "type of the map of sockets"))?,
             slots: Vec::new(),
-            counts: counts.try_into().map_err(|_| damaged(place, "type of the map of counts"))?,
             ebpf,
             id,
-        })
+        };
+        Ok((program, Counts(counts)))
     }
 
     /// The kernel's id of the program.
@@ -153,17 +175,6 @@ impl Program {
         for slot in self.slots.drain(..) {
             let _ = self.sockets.unset(slot);
         }
-    }
-
-    /// What the program did with its frames, by [`Count`].
-    pub(crate) fn counts(&self) -> [u64; Count::ALL.len()] {
-        let mut counts = [0; Count::ALL.len()];
-        for (index, total) in (0..).zip(&mut counts) {
-            if let Ok(values) = self.counts.get(&index, 0) {
-                *total = values.iter().sum();
-            }
-        }
-        counts
     }
 }
 

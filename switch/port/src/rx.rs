@@ -4,11 +4,14 @@ use crate::{
     PortCounters, Received,
     ring::{Consumer, Desc, Mapping, Producer, RingMemory},
     umem::{AccountId, Arrival, Umem},
-    xsk::{self, ExpressSocket},
+    xsk::ExpressSocket,
 };
 use plimsoll_core::Nanos;
 use rustix::net::{RecvFlags, recv};
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::{
+    os::fd::{AsFd, BorrowedFd, OwnedFd},
+    sync::Arc,
+};
 
 /// How many frames before its turn a frame's head is fetched into the cache: another CPU has just written it.
 const AHEAD: u32 = 4;
@@ -131,8 +134,8 @@ pub(crate) struct Queue {
     posted: u32,
     /// Chunks to keep there.
     target: u32,
-    express_fd: OwnedFd,
-    bulk_fd: OwnedFd,
+    express_fd: Arc<OwnedFd>,
+    bulk_fd: Arc<OwnedFd>,
 }
 
 impl Queue {
@@ -149,9 +152,14 @@ impl Queue {
             fill,
             posted: 0,
             target,
-            express_fd: express.fd,
-            bulk_fd,
+            express_fd: Arc::new(express.fd),
+            bulk_fd: Arc::new(bulk_fd),
         }
+    }
+
+    /// The bulk and the express socket, for whoever reads what the kernel counts.
+    pub(crate) fn shared_fds(&self) -> [Arc<OwnedFd>; 2] {
+        [Arc::clone(&self.bulk_fd), Arc::clone(&self.express_fd)]
     }
 
     pub(crate) fn bulk_fd(&self) -> BorrowedFd<'_> {
@@ -231,27 +239,6 @@ impl Queue {
         // The kernel shows a chunk in the RX ring before it shows that it is no longer in the fill ring.
         let fill = u64::from(self.fill.unconsumed()).min(posted.saturating_sub(rx));
         RxPlaces { fill, rx, kernel: posted.saturating_sub(rx + fill) }
-    }
-
-    /// Adds what the kernel counted at both sockets.
-    pub(crate) fn count(&self, counters: &mut PortCounters) {
-        let (mut dropped, mut empty) = (0, 0);
-        for (fd, express) in [(self.bulk_fd(), false), (self.express_fd(), true)] {
-            let Some(statistics) = xsk::statistics(fd) else { continue };
-            dropped += statistics.rx_dropped;
-            let full = statistics.rx_ring_full.unwrap_or(0);
-            if express {
-                counters.express_ring_full += full;
-            } else {
-                counters.bulk_ring_full += full;
-                counters.tx_invalid += statistics.tx_invalid_descs;
-                // The fill ring is shared: both sockets report the same number.
-                empty = statistics.rx_fill_ring_empty_descs.unwrap_or(0);
-            }
-        }
-        counters.fill_ring_empty += empty;
-        // The kernel counts a frame without a posted chunk in both places.
-        counters.rx_dropped += dropped.saturating_sub(empty);
     }
 }
 

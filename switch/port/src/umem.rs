@@ -97,6 +97,15 @@ impl Arrival {
     }
 }
 
+/// Where the frame memory is and what fits: enough for [`crate::Prepared`], which touches no chunk.
+#[derive(Clone, Copy, Debug)]
+pub struct Memory {
+    /// Address and octets of the memory, and octets of a chunk, for registering it.
+    pub(crate) region: (u64, u64, u32),
+    /// Longest frame that fits.
+    pub(crate) frame_max: u32,
+}
+
 /// The frame memory of one worker. A frame's handle is the index of its chunk.
 ///
 /// # Panics
@@ -258,9 +267,10 @@ impl Umem {
         Ok(())
     }
 
-    /// Address and octets of the memory, and octets of a chunk, for registering it.
-    pub(crate) fn region(&self) -> (u64, u64, u32) {
-        (self.area.address(), self.area.len() as u64, self.chunk_size)
+    /// What a port that is being prepared needs to know of it.
+    pub fn memory(&self) -> Memory {
+        let region = (self.area.address(), self.area.len() as u64, self.chunk_size);
+        Memory { region, frame_max: self.frame_max() }
     }
 
     /// Asks the CPU for the metadata and the headers of the frame at `addr`, which is soon to be read.

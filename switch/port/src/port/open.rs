@@ -1,22 +1,27 @@
-//! Opening a port: one step after the other, each undone by dropping what was made.
+//! Opening a port: one step after the other, each undone by dropping what was made. All that takes time needs no frame:
+//! so it is done on another thread than the worker's where a port comes back.
 
-use super::Port;
+use super::{
+    Port,
+    kernel::{Kernel, lost_before},
+};
 use crate::{
-    Mode, PortCounters, PortDescription, PortError, PortErrorKind, PortOptions, Umem,
+    Memory, Mode, PortCounters, PortDescription, PortError, PortErrorKind, PortOptions, Umem,
     error::Place,
     netlink::{Ethtool, Link, Netlink},
-    program::Program,
+    program::{Counts, Program},
     promiscuous,
     rx::Queue,
     tx::TxRing,
     umem::AccountId,
     xsk::{BulkPlan, BulkSocket, ExpressSocket},
 };
-use plimsoll_classify::{Count, MAX_QUEUES};
+use plimsoll_classify::MAX_QUEUES;
 use plimsoll_core::Nanos;
 use std::{
-    cell::{Cell, RefCell},
-    os::fd::AsFd,
+    cell::Cell,
+    os::fd::{AsFd, OwnedFd},
+    sync::Arc,
     time::Instant,
 };
 
@@ -25,69 +30,116 @@ const HEADER_MAX: u32 = 22;
 /// Entries that the kernel lets a ring have.
 const RING_MAX: u32 = 1 << 20;
 
-pub(super) fn open(umem: &mut Umem, interface: &str, options: &PortOptions) -> Result<Port, PortError> {
-    let place = Place::port(interface);
-    check(place, options)?;
-    let mut netlink = Netlink::open().map_err(|e| place.netlink(&e))?;
-    let link = netlink.link(interface).map_err(|e| place.netlink(&e))?;
-    check_mtu(place, &link, umem)?;
-    let driver = Ethtool::open().and_then(|ethtool| ethtool.driver(interface));
-    let driver = driver.map(|driver| driver.name).unwrap_or_default();
+/// A port that lacks its frames only: attached, its sockets bound, nothing let in. Made on any thread, for loading,
+/// attaching and binding take tens of milliseconds; finished on that of the frame memory. Dropping it detaches.
+#[derive(Debug)]
+pub struct Prepared {
+    /// First, so that it is detached before the sockets close.
+    program: Program,
+    counts: Counts,
+    queues: Vec<Queue>,
+    tx: TxRing,
+    netlink: Netlink,
+    description: PortDescription,
+    lost_before_open: Option<u64>,
+    promiscuous: Option<OwnedFd>,
+    /// Chunks that it needs, bulk and express frames that it may have out.
+    quota: [u32; 3],
+}
 
-    let until = Instant::now() + options.patience;
-    let mut fallbacks = Vec::new();
-    let mut program = Program::load(place, options.express_priority)?;
-    let mut mode = attach(place, &mut program, &link, options.mode, until, &mut netlink, &mut fallbacks)?;
-    // Some drivers change their queues with the program.
-    let queues = queues(place, &link)?;
+impl Prepared {
+    /// Does everything of [`Port::open`] that takes time, in the calling thread's network namespace. `memory` is that of
+    /// the [`Umem`] to be finished with.
+    ///
+    /// # Errors
+    /// As [`Port::open`].
+    pub fn new(memory: Memory, interface: &str, options: &PortOptions) -> Result<Self, PortError> {
+        let place = Place::port(interface);
+        check(place, options)?;
+        let mut netlink = Netlink::open().map_err(|e| place.netlink(&e))?;
+        let link = netlink.link(interface).map_err(|e| place.netlink(&e))?;
+        check_mtu(place, &link, memory.frame_max)?;
+        let driver = Ethtool::open().and_then(|ethtool| ethtool.driver(interface));
+        let driver = driver.map(|driver| driver.name).unwrap_or_default();
 
-    let account = account(place, umem, options, queues)?;
-    let made = sockets(place, umem, &link, options, queues, until, &mut mode, &mut fallbacks);
-    let (mut receiving, tx) = match made {
-        Ok(made) => made,
-        Err(error) => {
-            program.detach();
-            umem.close_account(account, false);
-            return Err(error);
+        let until = Instant::now() + options.patience;
+        let mut fallbacks = Vec::new();
+        let (mut program, counts) = Program::load(place, options.express_priority)?;
+        let mut mode = attach(place, &mut program, &link, options.mode, until, &mut netlink, &mut fallbacks)?;
+        // Some drivers change their queues with the program.
+        let queues = queues(place, &link)?;
+        let (receiving, tx) =
+            sockets(place, memory.region, &link, options, queues, until, &mut mode, &mut fallbacks)?;
+        for line in &fallbacks {
+            tracing::info!(port = interface, "{line}");
         }
-    };
-    for queue in &mut receiving {
-        queue.refill(account, umem);
+        let promiscuous = options.promiscuous.then(|| promiscuous::hold(link.index)).transpose();
+        let promiscuous = promiscuous.map_err(|e| {
+            place.failed(
+                "PACKET_MR_PROMISC",
+                e,
+                "use a driver that can be promiscuous, or promiscuous = false",
+            )
+        })?;
+        let description = PortDescription {
+            interface: interface.to_owned(),
+            index: link.index,
+            driver,
+            mode,
+            fallbacks,
+            queues,
+            mtu: link.mtu,
+            tx_metadata: tx.has_metadata(),
+            program_id: program.id(),
+        };
+        Ok(Self {
+            lost_before_open: lost_before(&mut netlink, link.index),
+            program,
+            counts,
+            queues: receiving,
+            tx,
+            netlink,
+            description,
+            promiscuous,
+            quota: [options.chunks(queues), options.held, options.express_held(queues)],
+        })
     }
-    for line in &fallbacks {
-        tracing::info!(port = interface, "{line}");
-    }
-    let description = PortDescription {
-        interface: interface.to_owned(),
-        index: link.index,
-        driver,
-        mode,
-        fallbacks,
-        queues,
-        mtu: link.mtu,
-        tx_metadata: tx.has_metadata(),
-        program_id: program.id(),
-    };
-    let lost_before_open = Port::lost_before(&mut netlink, link.index);
-    let mut port = Port {
-        program,
-        queues: receiving,
-        tx,
-        account,
-        now: Nanos(0),
-        counters: PortCounters::default(),
-        description,
-        gone: Cell::new(false),
-        lost_before_open,
-        counts_before_open: [0; Count::ALL.len()],
-        netlink: RefCell::new(netlink),
-        _promiscuous: None,
-    };
-    match connect(&mut port, place, options) {
-        Ok(()) => Ok(port),
-        Err(error) => {
-            port.close(umem);
-            Err(error)
+
+    /// Takes the port's chunks, posts them, and lets frames in: some system calls, no more than a millisecond.
+    ///
+    /// # Errors
+    /// [`PortError`] of kind `Memory` where too few chunks are free. Nothing is left behind.
+    pub fn finish(mut self, umem: &mut Umem) -> Result<Port, PortError> {
+        let place = Place::port(&self.description.interface);
+        let account = account(place, umem, self.quota, self.description.queues)?;
+        let mut connected = Ok(());
+        for (number, queue) in (0..).zip(&mut self.queues) {
+            queue.refill(account, umem);
+            let place = Place { queue: Some(number), ..place };
+            connected = connected
+                .and_then(|()| self.program.connect(place, number, false, queue.bulk_fd()))
+                .and_then(|()| self.program.connect(place, number, true, queue.express_fd()));
+        }
+        let sockets = self.queues.iter().map(Queue::shared_fds).collect();
+        let (index, lost) = (self.description.index, self.lost_before_open);
+        let port = Port {
+            program: self.program,
+            queues: self.queues,
+            tx: self.tx,
+            account,
+            now: Nanos(0),
+            counters: PortCounters::default(),
+            description: self.description,
+            gone: Cell::new(false),
+            kernel: Arc::new(Kernel::new(sockets, self.counts, self.netlink, index, lost)),
+            _promiscuous: self.promiscuous,
+        };
+        match connected {
+            Ok(()) => Ok(port),
+            Err(error) => {
+                port.close(umem);
+                Err(error)
+            }
         }
     }
 }
@@ -97,30 +149,6 @@ pub(crate) fn rx_queues(interface: &str) -> Result<u32, PortError> {
     let place = Place::port(interface);
     let link = Netlink::open().and_then(|mut netlink| netlink.link(interface));
     queues(place, &link.map_err(|e| place.netlink(&e))?)
-}
-
-/// Lets frames in.
-fn connect(port: &mut Port, place: Place<'_>, options: &PortOptions) -> Result<(), PortError> {
-    for (number, queue) in (0..).zip(&port.queues) {
-        let place = Place { queue: Some(number), ..place };
-        port.program.connect(place, number, false, queue.bulk_fd())?;
-        port.program.connect(place, number, true, queue.express_fd())?;
-    }
-    let counts = port.program.counts();
-    for count in Count::ALL.into_iter().filter(|count| count.is_drop()) {
-        port.counts_before_open[count as usize] = counts[count as usize];
-    }
-    if options.promiscuous {
-        let held = promiscuous::hold(port.description.index);
-        port._promiscuous = Some(held.map_err(|e| {
-            place.failed(
-                "PACKET_MR_PROMISC",
-                e,
-                "use a driver that can be promiscuous, or promiscuous = false",
-            )
-        })?);
-    }
-    Ok(())
 }
 
 fn check(place: Place<'_>, options: &PortOptions) -> Result<(), PortError> {
@@ -140,12 +168,12 @@ fn check(place: Place<'_>, options: &PortOptions) -> Result<(), PortError> {
     Ok(())
 }
 
-fn check_mtu(place: Place<'_>, link: &Link, umem: &Umem) -> Result<(), PortError> {
-    let max = umem.frame_max() - HEADER_MAX;
+fn check_mtu(place: Place<'_>, link: &Link, frame_max: u32) -> Result<(), PortError> {
+    let max = frame_max - HEADER_MAX;
     if link.mtu <= max {
         return Ok(());
     }
-    let larger = if umem.frame_max() < 2048 { ", or chunks of 4096 octets (MTU to 3818)" } else { "" };
+    let larger = if frame_max < 2048 { ", or chunks of 4096 octets (MTU to 3818)" } else { "" };
     Err(place.error(
         PortErrorKind::Mtu,
         "MTU",
@@ -200,11 +228,10 @@ fn queues(place: Place<'_>, link: &Link) -> Result<u32, PortError> {
 fn account(
     place: Place<'_>,
     umem: &mut Umem,
-    options: &PortOptions,
+    [wanted, held, express]: [u32; 3],
     queues: u32,
 ) -> Result<AccountId, PortError> {
-    let wanted = options.chunks(queues);
-    umem.open_account(wanted, options.held, options.express_held(queues)).ok_or_else(|| {
+    umem.open_account(wanted, held, express).ok_or_else(|| {
         place.error(
             PortErrorKind::Memory,
             "frame memory",
@@ -222,7 +249,7 @@ fn account(
 #[allow(clippy::too_many_arguments)]
 fn sockets(
     place: Place<'_>,
-    umem: &Umem,
+    region: (u64, u64, u32),
     link: &Link,
     options: &PortOptions,
     queues: u32,
@@ -237,7 +264,7 @@ fn sockets(
         let place = Place { queue: Some(queue), ..place };
         let sends = queue == 0;
         let mut plan = BulkPlan {
-            region: umem.region(),
+            region,
             fill: target.next_power_of_two(),
             rx: options.bulk_ring,
             tx: sends.then_some(options.tx_ring),

@@ -18,7 +18,7 @@ use super::{
     node::Running,
     run::{self, Command, Loop},
 };
-use crate::{Port, PortError, Umem};
+use crate::{Memory, PortError, Prepared, Umem};
 
 /// What the worker runs.
 #[derive(Debug)]
@@ -104,8 +104,14 @@ impl Worker {
         let (commands, inbox) = bounded(16);
         let attention = Arc::new(AtomicBool::new(false));
         let (started, start) = bounded(1);
-        let engine =
-            Loop { nodes, umem: config.umem, idle: config.idle, inbox, attention: Arc::clone(&attention) };
+        let engine = Loop {
+            nodes,
+            umem: config.umem,
+            idle: config.idle,
+            inbox,
+            attention: Arc::clone(&attention),
+            asleep: Vec::new(),
+        };
         let cpu = config.cpu;
         let thread = thread::Builder::new()
             .name("plimsoll-worker".into())
@@ -127,13 +133,14 @@ impl Worker {
         self.thread.as_ref().is_some_and(|thread| !thread.is_finished())
     }
 
-    /// All counters as of one moment between two rounds.
+    /// All counters as of one moment between two rounds; those of the kernel (what its sockets, the XDP program and the
+    /// device lost) as of a moment later, read on the calling thread.
     ///
     /// # Errors
     /// [`WorkerError::Stopped`].
     pub fn snapshot(&self) -> Result<Snapshot, WorkerError> {
         let (reply, answer) = bounded(1);
-        self.ask(Command::Snapshot(reply), &answer)
+        Ok(self.ask(Command::Snapshot(reply), &answer)?.complete())
     }
 
     /// Forgets all learnt addresses of all switches. Returns how many there were.
@@ -205,18 +212,24 @@ impl Worker {
         self.ask(Command::Serve { node, port: PortId(port as u16), serve, reply }, &answer)
     }
 
-    /// Hands the worker a port whose interface has come back. `open` runs on the worker's thread, with its memory.
+    /// Gives a port its interface back, which has gone or has come anew by its name. `open` makes the port ready on the
+    /// calling thread: loading, attaching and binding take tens of milliseconds, in which the other ports forward. The
+    /// worker itself takes the old port out before and lets the new one in after it.
     ///
     /// # Errors
-    /// [`WorkerError::Port`] where it could not be opened, [`WorkerError::Stopped`].
+    /// [`WorkerError::Port`] where it could not be opened, and stays absent; [`WorkerError::Stopped`].
     pub fn reopen(
         &self,
         node: usize,
         port: usize,
-        open: impl FnOnce(&mut Umem) -> Result<Port, PortError> + Send + 'static,
+        open: impl FnOnce(Memory) -> Result<Prepared, PortError>,
     ) -> Result<(), WorkerError> {
         let (reply, answer) = bounded(1);
-        self.ask(Command::Reopen { node, port, open: Box::new(open), reply }, &answer)?.map_err(Into::into)
+        // First what the old interface held, or there is no memory for the new one.
+        let memory = self.ask(Command::Vacate { node, port, reply }, &answer)?;
+        let prepared = Box::new(open(memory)?);
+        let (reply, answer) = bounded(1);
+        self.ask(Command::Attach { node, port, prepared, reply }, &answer)?.map_err(Into::into)
     }
 
     /// Stops in the order that loses no chunk, and waits for it.

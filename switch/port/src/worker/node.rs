@@ -80,10 +80,11 @@ pub(super) struct Running {
     pub(super) closed: Vec<PortCounters>,
 }
 
-/// Nanoseconds up to ten seconds with three digits: fixed memory, no allocation while recording.
+/// Nanoseconds up to ten seconds to within 1 %: 28 kB, copied in microseconds by whoever shows them, and no allocation
+/// while recording.
 fn histogram() -> Histogram<u64> {
     #[allow(clippy::expect_used)] // constant bounds, known to be valid
-    Histogram::new_with_bounds(1, 10_000_000_000, 3).expect("valid bounds")
+    Histogram::new_with_bounds(1, 10_000_000_000, 2).expect("valid bounds")
 }
 
 impl Running {

@@ -17,8 +17,8 @@ use rustix::{
     time::{ClockId, clock_gettime},
 };
 
-use super::{Idle, Snapshot, node::Running};
-use crate::{Port, PortError, Umem};
+use super::{Idle, Snapshot, node::Running, snapshot::Draft};
+use crate::{Memory, Port, PortError, Prepared, Umem};
 
 /// How long an adaptive worker spins after the last frame.
 const SPIN_NS: u64 = 100_000;
@@ -27,11 +27,9 @@ const NAP: Duration = Duration::from_millis(20);
 /// Rounds between two looks at whether an interface has gone.
 const LIVENESS_NS: u64 = 200_000_000;
 
-type Open = Box<dyn FnOnce(&mut Umem) -> Result<Port, PortError> + Send>;
-
 /// What the handle asks of the loop.
 pub(super) enum Command {
-    Snapshot(Sender<Snapshot>),
+    Snapshot(Sender<Draft>),
     Fdb(Sender<Vec<Vec<FdbEntry>>>),
     FlushFdb(Sender<u64>),
     /// Holds a link, or lets it serve from now on.
@@ -41,10 +39,17 @@ pub(super) enum Command {
         serve: bool,
         reply: Sender<()>,
     },
-    Reopen {
+    /// Takes a port out, for its interface to be opened again.
+    Vacate {
         node: usize,
         port: usize,
-        open: Open,
+        reply: Sender<Memory>,
+    },
+    /// Puts the opened one in.
+    Attach {
+        node: usize,
+        port: usize,
+        prepared: Box<Prepared>,
         reply: Sender<Result<(), PortError>>,
     },
     Stop(Sender<Snapshot>),
@@ -57,6 +62,8 @@ pub(super) struct Loop {
     pub(super) idle: Idle,
     pub(super) inbox: Receiver<Command>,
     pub(super) attention: Arc<AtomicBool>,
+    /// Memory of [`Loop::sleep`], empty while awake.
+    pub(super) asleep: Vec<PollFd<'static>>,
 }
 
 /// CLOCK_MONOTONIC, the clock of `bpf_ktime_get_ns`.
@@ -125,7 +132,7 @@ impl Loop {
         while let Ok(command) = self.inbox.try_recv() {
             match command {
                 Command::Snapshot(reply) => {
-                    let _ = reply.send(Snapshot::take(&self.nodes, &self.umem));
+                    let _ = reply.send(Draft::take(&self.nodes, &self.umem));
                 }
                 Command::FlushFdb(reply) => {
                     let _ = reply.send(self.nodes.iter_mut().map(|n| n.core.flush_fdb()).sum());
@@ -142,15 +149,19 @@ impl Loop {
                     }
                     let _ = reply.send(());
                 }
-                Command::Reopen { node, port, open, reply } => {
-                    // First what the old interface held, or there is no memory for the new one.
+                Command::Vacate { node, port, reply } => {
                     self.nodes[node].detach(port, &mut self.umem);
-                    let opened =
-                        open(&mut self.umem).map(|new| self.nodes[node].attach(port, new, &mut self.umem));
+                    let _ = reply.send(self.umem.memory());
+                }
+                Command::Attach { node, port, prepared, reply } => {
+                    let opened = prepared
+                        .finish(&mut self.umem)
+                        .map(|new| self.nodes[node].attach(port, new, &mut self.umem));
                     let _ = reply.send(opened);
                 }
                 Command::Stop(reply) => {
-                    let mut last = Snapshot::take(&self.nodes, &self.umem);
+                    // Nobody's frames wait any more, and soon there is nothing to read.
+                    let mut last = Draft::take(&self.nodes, &self.umem).complete();
                     self.close();
                     last.frames = self.umem.tally(std::iter::empty());
                     let _ = reply.send(last);
@@ -168,21 +179,40 @@ impl Loop {
     }
 
     /// Waits for a frame, for what is due, or for a nap's length.
-    fn sleep(&self, now: Nanos) {
+    fn sleep(&mut self, now: Nanos) {
         let due = self.nodes.iter().filter_map(Running::next_event).min();
         let wait = due.map_or(NAP, |at| Duration::from_nanos(at.since(now)).min(NAP));
         if wait < Duration::from_micros(60) {
             return; // a sleep takes longer to wake from than it is worth
         }
-        let mut fds: Vec<PollFd<'_>> = self
-            .nodes
-            .iter()
-            .flat_map(|n| n.ports.iter().flatten())
-            .flat_map(Port::sockets)
-            .map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN))
-            .collect();
+        let mut fds = std::mem::take(&mut self.asleep);
+        let sockets = self.nodes.iter().flat_map(|n| n.ports.iter().flatten()).flat_map(Port::sockets);
+        fds.extend(sockets.map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN)));
         let timeout = Timespec::try_from(wait).ok();
         // EINTR and the like only end the wait early.
         let _ = poll(&mut fds, timeout.as_ref());
+        self.asleep = emptied(fds);
+    }
+}
+
+/// The memory of descriptors that are no longer borrowed, for the next ones: collecting an empty vector into one of the
+/// same layout keeps its memory.
+fn emptied(mut fds: Vec<PollFd<'_>>) -> Vec<PollFd<'static>> {
+    fds.clear();
+    fds.into_iter().map_while(|_| None).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::fd::AsFd;
+
+    #[test]
+    fn the_memory_of_a_sleep_is_kept() {
+        let stdin = std::io::stdin();
+        let fds: Vec<_> = (0..9).map(|_| PollFd::from_borrowed_fd(stdin.as_fd(), PollFlags::IN)).collect();
+        let (at, capacity) = (fds.as_ptr().addr(), fds.capacity());
+        let kept = emptied(fds);
+        assert_eq!((kept.as_ptr().addr(), kept.capacity(), kept.len()), (at, capacity, 0));
     }
 }

@@ -5,7 +5,7 @@ use plimsoll_core::{MarkOutcome, SwitchStats, wire::event::Correction};
 use serde::Serialize;
 
 use super::node::Running;
-use crate::{Port, PortCounters, PortDescription, Tally, Umem};
+use crate::{Port, PortCounters, PortDescription, Tally, Umem, port::Reading};
 
 /// A worker's counters.
 #[derive(Clone, Debug, Serialize)]
@@ -122,26 +122,69 @@ impl Lateness {
     }
 }
 
-impl Snapshot {
+/// A snapshot of which nothing has been read from the kernel or summed up yet: what the worker's thread makes, quickly,
+/// for whoever asked to complete it on a thread of its own.
+#[derive(Debug)]
+pub(super) struct Draft {
+    snapshot: Snapshot,
+    /// By switch and port.
+    pending: Vec<Vec<Pending>>,
+}
+
+/// What is still to be worked out of one port.
+#[derive(Debug)]
+struct Pending {
+    open: Option<Reading>,
+    closed: PortCounters,
+    release_late: Histogram<u64>,
+    late_arrival: Histogram<u64>,
+}
+
+impl Draft {
     pub(super) fn take(nodes: &[Running], umem: &Umem) -> Self {
         let frames = umem.tally(nodes.iter().flat_map(|n| n.ports.iter().flatten()));
+        let held: u64 = nodes.iter().map(Running::held).sum();
         Self {
-            switches: nodes.iter().map(NodeSnapshot::of).collect(),
-            frames,
-            frames_conserved: frames.is_whole()
-                && frames.held == nodes.iter().map(Running::held).sum::<u64>(),
+            snapshot: Snapshot {
+                switches: nodes.iter().map(NodeSnapshot::of).collect(),
+                frames,
+                frames_conserved: frames.is_whole() && frames.held == held,
+            },
+            pending: nodes.iter().map(Pending::of_ports).collect(),
         }
+    }
+
+    /// Reads the kernel's counters, a moment later than the rest, and works out the distributions.
+    pub(super) fn complete(mut self) -> Snapshot {
+        let ports = self.snapshot.switches.iter_mut().flat_map(|switch| &mut switch.ports);
+        for (port, pending) in ports.zip(self.pending.into_iter().flatten()) {
+            let never = pending.closed == PortCounters::default();
+            let open = pending.open.map(Reading::complete);
+            port.counters = open.or((!never).then(PortCounters::default)).map(|mut counters| {
+                counters.add_closed(&pending.closed);
+                counters
+            });
+            port.release_late = Lateness::of(&pending.release_late);
+            port.late_arrival = Lateness::of(&pending.late_arrival);
+        }
+        self.snapshot
     }
 }
 
-fn total(open: Option<&Port>, closed: &PortCounters) -> Option<PortCounters> {
-    let never = *closed == PortCounters::default();
-    let mut now = open.map(Port::counters).or((!never).then(PortCounters::default))?;
-    now.add_closed(closed);
-    Some(now)
+impl Pending {
+    fn of_ports(node: &Running) -> Vec<Self> {
+        let pending = |(number, open): (usize, &Option<Port>)| Self {
+            open: open.as_ref().map(Port::reading),
+            closed: node.closed[number],
+            release_late: node.release_late[number].clone(),
+            late_arrival: node.late_arrival[number].clone(),
+        };
+        node.ports.iter().enumerate().map(pending).collect()
+    }
 }
 
 impl NodeSnapshot {
+    /// All but what is [`Pending`].
     fn of(node: &Running) -> Self {
         let config = node.core.config();
         let ports = config
@@ -158,12 +201,12 @@ impl NodeSnapshot {
                     edge: port.edge,
                     trust: port.trust,
                     description: open.map(|p| p.describe().clone()),
-                    counters: total(open, &node.closed[number]),
+                    counters: None,
                     transparent_clock: port.transparent_clock,
                     residence: node.residence[number],
                     lost_down: node.lost_down[number],
-                    release_late: Lateness::of(&node.release_late[number]),
-                    late_arrival: Lateness::of(&node.late_arrival[number]),
+                    release_late: Lateness::default(),
+                    late_arrival: Lateness::default(),
                 }
             })
             .collect();
