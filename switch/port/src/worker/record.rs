@@ -253,6 +253,7 @@ mod tests {
             len,
             stamp: Nanos(5),
             arrived: Nanos(6),
+            message: None,
         })
     }
 
