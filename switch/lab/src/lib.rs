@@ -8,5 +8,6 @@ pub mod lab;
 pub mod ptp4l;
 pub mod record;
 pub mod results;
+pub mod sim;
 pub mod topology;
 pub mod traffic;

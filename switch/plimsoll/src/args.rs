@@ -33,6 +33,8 @@ pub(crate) enum Command {
     Lab(Lab),
     /// Find delta and R for known delays by the paper's model, or evaluate one setting
     Plan(Plan),
+    /// Simulate a lab in virtual time: the same switch, file and tables, without the machine
+    Sim(Sim),
     /// Measure with a PTP clock: a server or a free-running client, which never touches the system's clock
     Clock(Clock),
 }
@@ -201,10 +203,9 @@ pub(crate) enum Lab {
     Clean,
 }
 
+/// What goes before a lab's file.
 #[derive(Debug, ClapArgs)]
-pub(crate) struct LabRun {
-    /// A built-in lab (`plimsoll lab list`) or a file
-    pub(crate) lab: String,
+pub(crate) struct Overriding {
     /// How long to measure (e.g. 20s); the file's own duration otherwise
     #[arg(long)]
     pub(crate) duration: Option<Span>,
@@ -216,6 +217,34 @@ pub(crate) struct LabRun {
     /// Share of the slowest link that every flow offers, 0..1; the file's own otherwise
     #[arg(long)]
     pub(crate) load: Option<f64>,
+}
+
+#[derive(Debug, ClapArgs)]
+pub(crate) struct Sim {
+    /// A built-in lab (`plimsoll lab list`) or a file
+    pub(crate) lab: String,
+    #[command(flatten)]
+    pub(crate) overriding: Overriding,
+    /// Simulate so many seeds, from the given one on, side by side, and print means with their standard errors
+    #[arg(long, value_name = "N", conflicts_with = "record", value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) repeat: Option<u32>,
+    /// As JSON, to standard output
+    #[arg(long)]
+    pub(crate) json: bool,
+    /// No progress on standard error
+    #[arg(long, short)]
+    pub(crate) quiet: bool,
+    /// Write ground truth of every frame to this CSV file
+    #[arg(long, value_name = "FILE")]
+    pub(crate) record: Option<PathBuf>,
+}
+
+#[derive(Debug, ClapArgs)]
+pub(crate) struct LabRun {
+    /// A built-in lab (`plimsoll lab list`) or a file
+    pub(crate) lab: String,
+    #[command(flatten)]
+    pub(crate) overriding: Overriding,
     /// As JSON, to standard output
     #[arg(long)]
     pub(crate) json: bool,

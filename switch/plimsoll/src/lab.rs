@@ -18,7 +18,7 @@ use serde_json::json;
 
 use crate::{
     Usage,
-    args::{CounterArg, Lab, LabRun, LabUp, Marking},
+    args::{CounterArg, Lab, LabRun, LabUp, Marking, Overriding},
     control::Server,
     serve,
 };
@@ -50,17 +50,21 @@ pub(crate) fn lab(command: &Lab) -> Result<ExitCode> {
     }
 }
 
-fn load(lab: &str, overrides: &Overrides) -> Result<Topology> {
+/// What the command line says instead of the file.
+pub(crate) fn overrides(given: &Overriding) -> Result<Overrides> {
+    let duration = given.duration.map(|span: Span| Duration::from_nanos(span.nanos()));
+    if duration.is_some_and(|d| d.is_zero()) {
+        return Err(Usage("--duration 0: nothing could be measured; write e.g. 20s".into()).into());
+    }
+    Ok(Overrides { duration, seed: given.seed, load: given.load, ..given.marking.into() })
+}
+
+pub(crate) fn load(lab: &str, overrides: &Overrides) -> Result<Topology> {
     Topology::load(lab, overrides).map_err(|e| Usage(e.to_string()).into())
 }
 
 fn run(args: &LabRun) -> Result<ExitCode> {
-    let duration = args.duration.map(|span: Span| Duration::from_nanos(span.nanos()));
-    if duration.is_some_and(|d| d.is_zero()) {
-        return Err(Usage("--duration 0: nothing could be measured; write e.g. 20s".into()).into());
-    }
-    let overrides = Overrides { duration, seed: args.seed, load: args.load, ..args.marking.into() };
-    let topology = load(&args.lab, &overrides)?;
+    let topology = load(&args.lab, &overrides(&args.overriding)?)?;
     let stop = Arc::new(AtomicBool::new(false));
     for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
         signal_hook::flag::register(signal, Arc::clone(&stop))?;

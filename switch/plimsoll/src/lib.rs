@@ -1,4 +1,4 @@
-//! The command: `plimsoll run | show | link | doctor | lab | plan | clock`.
+//! The command: `plimsoll run | show | link | doctor | lab | sim | plan | clock`.
 //!
 //! Thin: it reads arguments, calls the libraries, prints. Exit code 0 when all went well, 1 for a failure, 2 for usage
 //! (arguments or file), and nothing is changed on the system in that case.
@@ -17,6 +17,7 @@ mod plan;
 mod run;
 mod serve;
 mod show;
+mod sim;
 
 use std::process::ExitCode;
 
@@ -55,6 +56,7 @@ pub fn main() -> ExitCode {
         args::Command::Doctor(doctor) => doctor::doctor(&doctor),
         args::Command::Lab(command) => lab::lab(&command),
         args::Command::Plan(args) => plan::plan(&args),
+        args::Command::Sim(sim) => sim::sim(&sim),
         args::Command::Clock(clock) => clock::clock(&clock),
     };
     match outcome {

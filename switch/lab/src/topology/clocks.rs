@@ -275,14 +275,7 @@ fn port<'s>(switches: &'s [SwitchPlan], hop: &Hop) -> &'s PortConfig {
 /// Nanoseconds by which a message takes longer to the client than to the server on idle links, as their rates and
 /// delays say: what no clock can see, and half of which is its error.
 pub(super) fn asymmetry_ns(switches: &[SwitchPlan], clock: &ClockPlan) -> f64 {
-    // 44 octets of PTP over Ethernet or UDP; NTP with its extension field.
-    let frame = wire_octets(match clock.transport {
-        Transport::L2 => 14 + 44,
-        Transport::UdpV4 => 14 + 20 + 8 + 44,
-        Transport::UdpV6 => 14 + 40 + 8 + 44,
-        Transport::NtpV4 => 14 + 20 + 8 + ntp::LEN as u32,
-        Transport::NtpV6 => 14 + 40 + 8 + ntp::LEN as u32,
-    });
+    let frame = wire_octets(message_octets(clock.transport));
     let takes = |hops: &[Hop]| -> f64 {
         hops.iter()
             .map(|hop| {
@@ -298,6 +291,17 @@ pub(super) fn asymmetry_ns(switches: &[SwitchPlan], clock: &ClockPlan) -> f64 {
 /// Whether messages of this transport have a word that is marked.
 fn counts(mark: &MarkConfig, transport: Transport) -> bool {
     if transport.is_ntp() { mark.carriers.ntp } else { mark.carriers.ptp }
+}
+
+/// Octets of the frames whose delay is measured, without FCS: 44 of PTP, NTP with its extension field.
+pub(crate) const fn message_octets(transport: Transport) -> u32 {
+    match transport {
+        Transport::L2 => 14 + 44,
+        Transport::UdpV4 => 14 + 20 + 8 + 44,
+        Transport::UdpV6 => 14 + 40 + 8 + 44,
+        Transport::NtpV4 => 14 + 20 + 8 + ntp::LEN as u32,
+        Transport::NtpV6 => 14 + 40 + 8 + ntp::LEN as u32,
+    }
 }
 
 /// The most that the marks of this way can say.

@@ -17,6 +17,7 @@ mod ports;
 mod run;
 mod values;
 
+pub(crate) use clocks::message_octets;
 pub use clocks::{ClockPlan, Compensation, Daemon, Hop};
 pub use error::TopologyError;
 pub use flows::FlowPlan;

@@ -17,5 +17,6 @@ pub use error::TrafficError;
 pub use report::{FlowReport, LatencySummary};
 pub use schedule::{Due, Schedule};
 pub use sink::{Sink, SinkReport};
+pub(crate) use source::latency_histogram;
 pub use source::{Source, SourceReport, sleep_until};
 pub use spec::{FlowKind, FlowSpec, PaperFlow, SizeBounds, SizeDistribution, UNCAPPED};

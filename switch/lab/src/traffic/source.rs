@@ -171,6 +171,11 @@ impl Source {
     }
 }
 
+/// For times from sending to receiving, ns.
+pub(crate) fn latency_histogram() -> Histogram<u64> {
+    histogram(LATEST_NS)
+}
+
 pub(super) fn histogram(most: u64) -> Histogram<u64> {
     // Three digits from 1 to `most` is always a valid shape.
     Histogram::new_with_bounds(1, most, 3).unwrap_or_else(|_| unreachable!("bounds are constant and valid"))

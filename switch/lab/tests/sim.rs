@@ -1,0 +1,284 @@
+//! The simulator against theory and against itself, in virtual time only.
+#![allow(clippy::unwrap_used)]
+
+use plimsoll_core::{Nanos, PortId};
+use plimsoll_lab::lab::Silent;
+use plimsoll_lab::record::Sink;
+use plimsoll_lab::results::Outcome;
+use plimsoll_lab::sim::{SimOptions, repeat, run};
+use plimsoll_lab::topology::{Overrides, Topology};
+use plimsoll_port::worker::{Fate, Record};
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
+
+/// Port of s1 to `b`, behind which everything waits.
+const TO_B: PortId = PortId(1);
+
+/// Hosts `a`, `b` and `c` at one switch; only the link to `b` has a rate.
+fn network(duration: u32, more: &str) -> Topology {
+    let text = format!(
+        r#"duration = "{duration}s"
+warmup = "1s"
+[switch.s1]
+[host.a]
+[host.b]
+[host.c]
+[[link]]
+between = ["a", "s1"]
+[[link]]
+between = ["b", "s1"]
+rate = "100mbit"
+queue = "20MB"
+[[link]]
+between = ["c", "s1"]
+{more}"#
+    );
+    Topology::parse("net.toml", &text, &Overrides::default()).unwrap()
+}
+
+fn simulate(topology: &Topology, sinks: Vec<&mut dyn Sink>) -> Outcome {
+    let options = SimOptions { sinks, ..SimOptions::default() };
+    let outcome = run(topology, options, &Silent, &AtomicBool::new(false)).unwrap().outcome;
+    assert_eq!(outcome.failed, Vec::<String>::new());
+    assert!(outcome.frames_conserved);
+    outcome
+}
+
+/// Waits of frames at the port to `b`, in microseconds, by traffic class.
+#[derive(Default)]
+struct Waits([Vec<f64>; 8]);
+
+impl Sink for Waits {
+    fn take(&mut self, record: &Record) -> Result<(), String> {
+        if let Fate::Sent(sent) = &record.fate
+            && record.egress == Some(TO_B)
+            && record.arrived > Nanos(1_000_000_000)
+        {
+            let wait = sent.start.since(record.arrived);
+            // The depth at enqueue is the wait, to the nanosecond to which starts are rounded, where nothing overtakes.
+            if sent.class > 1 || self.0[5].is_empty() {
+                assert!(wait.abs_diff(sent.depth_ps.div_ceil(1000)) <= 1, "{record:?}");
+            }
+            self.0[usize::from(sent.class)].push(wait as f64 / 1e3);
+        }
+        Ok(())
+    }
+}
+
+/// Mean and its standard error by batch means: neighbours are correlated, batches of many relaxation times hardly are.
+fn batch_means(values: &[f64]) -> (f64, f64) {
+    const BATCHES: usize = 40;
+    let means: Vec<f64> = values
+        .chunks_exact(values.len() / BATCHES)
+        .map(|batch| batch.iter().sum::<f64>() / batch.len() as f64)
+        .collect();
+    let n = means.len() as f64;
+    let mean = means.iter().sum::<f64>() / n;
+    let variance = means.iter().map(|m| (m - mean) * (m - mean)).sum::<f64>() / (n - 1.0);
+    (mean, (variance / n).sqrt())
+}
+
+/// Within three standard errors, which must be small enough to say something.
+fn agrees(what: &str, values: &[f64], expected: f64) {
+    let (mean, error) = batch_means(values);
+    assert!(error < 0.03 * expected, "{what}: {mean} +- {error} us says little of {expected}");
+    assert!((mean - expected).abs() < 3.0 * error, "{what}: {mean} +- {error} us, expected {expected}");
+}
+
+#[test]
+fn m_m_1_waits_are_those_of_theory() {
+    // 5000 octets on the wire in the mean, 400 us: what no frame can be (below 84, beyond 65,535) changes the mean wait
+    // by 0.02 %.
+    let flow = r#"[[flow]]
+from = "a"
+to = "b"
+load = 0.8
+size = "4962B"
+sizes = "exponential"
+uncapped = true"#;
+    let mut waits = Waits::default();
+    simulate(&network(600, flow), vec![&mut waits]);
+    let waits = &waits.0[1];
+    agrees("M/M/1 mean wait", waits, 0.8 / 0.2 * 400.0);
+    // The whole law: P(W > t) = rho e^(-(1 - rho) t / E[S]), with an atom at 0.
+    for (t, share) in [(0.0, 0.8), (2000.0, 0.8 * (-1.0f64).exp()), (6000.0, 0.8 * (-3.0f64).exp())] {
+        let beyond: Vec<f64> = waits.iter().map(|wait| f64::from(u8::from(*wait > t))).collect();
+        agrees(&format!("M/M/1 share beyond {t} us"), &beyond, share);
+    }
+}
+
+#[test]
+fn m_d_1_waits_are_pollaczek_s_and_khinchine_s() {
+    let flow = "[[flow]]\nfrom = \"a\"\nto = \"b\"\nload = 0.8\nsize = \"1500B\"";
+    let mut waits = Waits::default();
+    simulate(&network(100, flow), vec![&mut waits]);
+    // 1538 octets on the wire: 123.04 us.
+    agrees("M/D/1 mean wait", &waits.0[1], 0.8 * 123.04 / (2.0 * 0.2));
+}
+
+#[test]
+fn two_classes_wait_as_cobham_says() {
+    let flow = |name: &str, from: &str, load: f64, size: u32, dscp: u8| {
+        format!(
+            "[[flow]]\nname = \"{name}\"\nfrom = \"{from}\"\nto = \"b\"\nload = {load}\nsize = \"{size}B\"\ndscp = {dscp}\n"
+        )
+    };
+    let flows = flow("high", "a", 0.3, 500, 46) + &flow("low", "c", 0.45, 1500, 0);
+    let mut waits = Waits::default();
+    simulate(&network(150, &flows), vec![&mut waits]);
+    // 538 and 1538 octets on the wire. What is in service: half a frame each, with its probability.
+    let (high, low) = (43.04, 123.04);
+    let rest = 0.3 * high / 2.0 + 0.45 * low / 2.0;
+    agrees("higher class", &waits.0[5], rest / (1.0 - 0.3));
+    agrees("lower class", &waits.0[1], rest / ((1.0 - 0.3) * (1.0 - 0.75)));
+}
+
+#[test]
+fn an_overloaded_port_loses_what_its_queue_cannot_hold() {
+    let flow = "[[flow]]\nfrom = \"a\"\nto = \"b\"\nload = 1.5\nsize = \"1500B\"";
+    let mut topology = network(5, flow);
+    topology.switches[0].config.ports[1].queue_bytes = Some(15_380);
+    let mut dropped = Dropped::default();
+    let outcome = simulate(&topology, vec![&mut dropped]);
+    let (flow, port) = (&outcome.flows[0], &outcome.ports[1]);
+    assert_eq!(flow.received_frames + flow.lost_frames, flow.sent_frames);
+    assert_eq!(flow.lost_frames, dropped.0, "every loss has its record");
+    assert!((flow.lost_frames as f64 / flow.sent_frames as f64 - 1.0 / 3.0).abs() < 0.02, "{flow:?}");
+    assert!((flow.delivered_bps / 100e6 - 1.0).abs() < 0.01, "{flow:?}");
+    // Ten in the queue and one in service.
+    assert!(port.depth_bytes.max <= 11 * 1538 && port.dropped > 0, "{port:?}");
+}
+
+#[derive(Default)]
+struct Dropped(u64);
+
+impl Sink for Dropped {
+    fn take(&mut self, record: &Record) -> Result<(), String> {
+        self.0 += u64::from(matches!(record.fate, Fate::Dropped(_)));
+        Ok(())
+    }
+}
+
+#[test]
+fn an_uplink_is_a_queue_before_the_switch() {
+    // The paper's flow crosses its host's own link first: frames that come out of it are spaced by that, so that at the
+    // switch's link of the same rate they wait for the slower frame before them only.
+    let flow = "[[flow]]\nfrom = \"a\"\nto = \"b\"\nload = 0.8\nsize = \"1500B\"";
+    let mut topology = network(20, flow);
+    topology.hosts[0].uplink = Some("100mbit".parse().unwrap());
+    let mut waits = Waits::default();
+    let outcome = simulate(&topology, vec![&mut waits]);
+    // Equal frames never wait behind a link as fast as the one that they come by.
+    assert!(waits.0[1].iter().all(|wait| *wait == 0.0));
+    // They wait at the uplink instead: M/D/1, and 123.04 us on each link, with 100 us of pipeline latency.
+    let latency = outcome.flows[0].latency.mean_ns / 1e3;
+    let expected = 0.8 * 123.04 / (2.0 * 0.2) + 2.0 * 123.04 + 100.0;
+    assert!((latency / expected - 1.0).abs() < 0.03, "{latency} us, expected {expected}");
+    // A queue that overflows is the host's own loss.
+    topology.flows[0].spec.rate = "300mbit".parse().unwrap();
+    let outcome = simulate(&topology, Vec::new());
+    assert!(outcome.hosts[0].tx_dropped > 0);
+    assert_eq!(outcome.hosts[0].tx_dropped, outcome.flows[0].lost_frames);
+}
+
+fn clock(transport: &str) -> String {
+    format!("[[clock]]\nserver = \"a\"\nclient = \"b\"\ntransport = \"{transport}\"\n")
+}
+
+#[test]
+fn on_idle_links_every_transport_measures_exactly_nothing() {
+    for transport in ["l2", "udp4", "udp6", "ntp4", "ntp6"] {
+        let mut topology = network(5, &clock(transport));
+        // Both directions alike.
+        for port in &mut topology.switches[0].config.ports {
+            port.rate = Some("100mbit".parse().unwrap());
+        }
+        let outcome = simulate(&topology, Vec::new());
+        let report = &outcome.clocks[0].report;
+        assert!((310..=330).contains(&report.samples), "{transport}: {report:?}");
+        // A Sync that meets a Delay_Resp, or the reverse, waits for it: PTP's own messages are the only traffic.
+        let error =
+            if transport.starts_with("ntp") { report.raw.abs_max_ns } else { report.raw.abs_median_ns };
+        assert_eq!(error, 0.0, "{transport}: {report:?}");
+        let counters = outcome.clocks[0].counters;
+        assert_eq!((counters.invalid_words, counters.ignored), (0, 0), "{transport}");
+    }
+}
+
+#[test]
+fn marks_leave_no_more_than_half_of_delta_an_edge_the_same() {
+    let load =
+        "[marking]\ndelta = \"10us\"\nthresholds = 1000\n[[flow]]\nfrom = \"c\"\nto = \"b\"\nload = 0.8\n";
+    for (transport, compensation) in [("l2", "clock"), ("udp4", "clock"), ("udp6", "clock"), ("udp4", "edge")]
+    {
+        let clock = format!("{}compensation = \"{compensation}\"\n", clock(transport));
+        let outcome = simulate(&network(20, &format!("{load}{clock}")), Vec::new());
+        let report = &outcome.clocks[0].report;
+        assert_eq!(report.saturated, 0);
+        // Waits of 246 us in the mean, one way only; a mark tells each to 10 us. What is constant (the rate of one way
+        // only) is not the marks' to remove: the deviation is.
+        assert!(report.raw_rms_ns > 100_000.0, "{transport}: {report:?}");
+        let spread = report.compensated.deviation_ns;
+        assert!((1_000.0..2_000.0).contains(&spread), "{transport}, {compensation}: {report:?}");
+        assert!(report.improvement > 0.95, "{transport}, {compensation}: {report:?}");
+    }
+}
+
+#[test]
+fn a_seed_repeats_to_the_last_digit_alone_or_beside_others() {
+    let topology = Topology::load(
+        "three-hop",
+        &Overrides { duration: Some(Duration::from_secs(1)), ..Overrides::default() },
+    );
+    let topology = topology.unwrap();
+    let text = |outcome: &Outcome| serde_json::to_string(outcome).unwrap();
+    let alone: Vec<_> = (1..=3).map(|seed| text(&simulate(&topology.with_seed(seed), Vec::new()))).collect();
+    let (beside, _) = repeat(&topology, 3, &AtomicBool::new(false)).unwrap();
+    let beside: Vec<_> = beside.runs.iter().map(text).collect();
+    assert_eq!(alone, beside);
+    assert_ne!(alone[0].replace("\"seed\":1", ""), alone[1].replace("\"seed\":2", ""));
+}
+
+/// Every record as one number (FNV-1a over its fields).
+struct Fingerprint(u64);
+
+impl Fingerprint {
+    fn add(&mut self, number: u64) {
+        for octet in number.to_le_bytes() {
+            self.0 = (self.0 ^ u64::from(octet)).wrapping_mul(0x0000_0100_0000_01B3);
+        }
+    }
+}
+
+impl Sink for Fingerprint {
+    fn take(&mut self, record: &Record) -> Result<(), String> {
+        self.add(u64::from(record.switch) << 32 | u64::from(record.len));
+        self.add(record.arrived.0);
+        if let Fate::Sent(sent) = &record.fate {
+            self.add(sent.depth_ps);
+            self.add(sent.end.0);
+            self.add(u64::from(sent.mark.before) << 32 | u64::from(sent.mark.after));
+        }
+        Ok(())
+    }
+}
+
+/// The same figures on every machine, today and next year: a change that moves them says so here.
+#[test]
+fn figures_are_pinned() {
+    let overrides = Overrides { duration: Some(Duration::from_secs(2)), ..Overrides::default() };
+    let topology = Topology::load("three-hop", &overrides).unwrap();
+    let mut fingerprint = Fingerprint(0xCBF2_9CE4_8422_2325);
+    let outcome = simulate(&topology, vec![&mut fingerprint]);
+    let report = &outcome.clocks[0].report;
+    let sent: Vec<_> = outcome.flows.iter().map(|flow| flow.sent_frames).collect();
+    assert_eq!(
+        (fingerprint.0, report.raw_rms_ns.to_bits(), report.compensated_rms_ns.to_bits(), sent),
+        (
+            10_309_707_717_841_664_864,
+            4_681_835_578_781_249_358,
+            4_661_298_112_425_522_321,
+            vec![30590, 37845, 42544, 42440, 37807, 30374]
+        )
+    );
+}
