@@ -82,6 +82,15 @@ enum Command {
         #[arg(long, default_value_t = 5.0, value_parser = seconds)]
         seconds: f64,
     },
+    /// The simulator: its speed, and its distributions beside those on veth.
+    Sim {
+        /// Virtual time of a round in seconds, for the speed.
+        #[arg(long, default_value_t = 20.0, value_parser = seconds)]
+        simulated: f64,
+        /// Length of a run on veth in seconds, for the distributions.
+        #[arg(long, default_value_t = 60.0, value_parser = seconds)]
+        seconds: f64,
+    },
     /// ping and iperf3 with the hosts' default offloads, beside a Linux bridge.
     Tcp {
         /// Length of each iperf3 run in seconds.
@@ -128,7 +137,7 @@ fn run(arguments: &Arguments) -> Result<Report> {
 impl Command {
     /// All others, as they are without options.
     fn every() -> Vec<Self> {
-        let names = ["core", "speed", "rate", "tcp", "overload", "marks", "clocks"];
+        let names = ["core", "speed", "rate", "tcp", "overload", "marks", "clocks", "sim"];
         let parsed = names.iter().map(|name| Arguments::parse_from(["plimsoll-bench", name]).command);
         parsed.collect()
     }
@@ -146,6 +155,9 @@ impl Command {
             Self::Overload { seconds } => measure::overload::measure(facts, rounds(3), span(*seconds)),
             Self::Marks { seconds } => measure::marks::measure(facts, rounds(3), span(*seconds)),
             Self::Clocks { seconds } => measure::clocks::measure(facts, rounds(3), *seconds),
+            Self::Sim { simulated, seconds } => {
+                measure::sim::measure(facts, rounds(3), span(*simulated), span(*seconds))
+            }
             Self::All => Ok(Vec::new()),
         }
     }

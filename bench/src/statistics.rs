@@ -17,6 +17,37 @@ pub(crate) fn quantile(sorted: &[u64], share: f64) -> u64 {
     sorted.get(rank.clamp(1, sorted.len().max(1)) - 1).copied().unwrap_or(0)
 }
 
+/// Kolmogorov's and Smirnov's distance of two samples: the largest difference of their distribution functions. Ties
+/// are one step of both.
+pub(crate) fn ks_distance(one: &[f64], other: &[f64]) -> f64 {
+    let sorted = |values: &[f64]| {
+        let mut sorted = values.to_vec();
+        sorted.sort_by(f64::total_cmp);
+        sorted
+    };
+    let (one, other) = (sorted(one), sorted(other));
+    let share = |sorted: &[f64], x: f64| {
+        sorted.partition_point(|value| *value <= x) as f64 / sorted.len().max(1) as f64
+    };
+    one.iter().chain(&other).map(|&x| (share(&one, x) - share(&other, x)).abs()).fold(0.0, f64::max)
+}
+
+/// The distance that samples of so many values of one continuous law exceed with probability `level` (asymptotic);
+/// samples of a law with atoms exceed it less often.
+pub(crate) fn ks_critical(one: usize, other: usize, level: f64) -> f64 {
+    let (n, m) = (one as f64, other as f64);
+    (-(level / 2.0).ln() / 2.0).sqrt() * ((n + m) / (n * m)).sqrt()
+}
+
+/// Correlation of values that stand `lag` apart; 0 where they do not vary.
+pub(crate) fn autocorrelation(values: &[f64], lag: usize) -> f64 {
+    let mean = values.iter().sum::<f64>() / values.len().max(1) as f64;
+    let product = |a: &f64, b: &f64| (a - mean) * (b - mean);
+    let variance: f64 = values.iter().map(|value| product(value, value)).sum();
+    let together: f64 = values.iter().zip(values.iter().skip(lag)).map(|(a, b)| product(a, b)).sum();
+    if variance > 0.0 { together / variance } else { 0.0 }
+}
+
 /// Percentiles as they are printed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
 pub(crate) struct Percentiles {
@@ -60,6 +91,19 @@ impl std::fmt::Display for Percentiles {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn distances_and_correlations_of_known_samples() {
+        assert_eq!(ks_distance(&[1.0, 2.0, 3.0, 4.0], &[3.0, 1.0, 4.0, 2.0]), 0.0);
+        assert_eq!(ks_distance(&[0.0, 0.0, 0.0, 1.0], &[0.0, 1.0]), 0.25);
+        assert_eq!(ks_distance(&[1.0, 2.0], &[5.0]), 1.0);
+        // 1.628 for 1 %, by the root of 2/n.
+        assert!((ks_critical(200, 200, 0.01) - 0.1628).abs() < 1e-4);
+        let square = [1.0, 1.0, -1.0, -1.0].repeat(100);
+        assert!((autocorrelation(&square, 2) + 1.0).abs() < 0.01);
+        assert!(autocorrelation(&square, 1).abs() < 0.01);
+        assert_eq!(autocorrelation(&[3.0; 5], 1), 0.0);
+    }
 
     #[test]
     fn medians_and_percentiles_of_known_values() {

@@ -5,5 +5,6 @@ pub(crate) mod core;
 pub(crate) mod marks;
 pub(crate) mod overload;
 pub(crate) mod rate;
+pub(crate) mod sim;
 pub(crate) mod speed;
 pub(crate) mod tcp;

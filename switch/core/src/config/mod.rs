@@ -117,7 +117,8 @@ pub struct PortConfig {
     /// Edge conversion at this port's egress: n*delta into correctionField of PTP event messages, word cleared. NTP fields
     /// and ECN bits leave as they are. Not with counters of two directions anywhere in the switch.
     pub edge: bool,
-    /// Whether counts that arrive here are kept (a port to another switch) or cleared (a port to a host).
+    /// Whether counts that arrive here are kept (a port to another switch) or cleared (a port to a host). The forward half
+    /// of a response is kept always: in it the server sends back what the request gathered.
     pub trust: bool,
     /// Last octets (0x00..=0x0F without 0x01) of 01-80-C2-00-00-XX addresses that this port passes, in and out.
     pub pass_reserved: Vec<u8>,

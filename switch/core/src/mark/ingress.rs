@@ -7,7 +7,7 @@ use crate::{
     wire::{
         ip::{ECT_0, ECT_1, Ecn, NOT_ECT},
         message::{self, Message},
-        word::Word,
+        word::{Direction, Word},
     },
 };
 
@@ -83,11 +83,15 @@ impl Ingress {
     }
 }
 
-/// Clears the counts of a message from a port that must not bring any, not the mode.
+/// Clears the counts of a message from a port that must not bring any, not the mode. The forward half of a response is
+/// no count of its way: the server sends back in it what the request gathered (paper IV-B), and nobody else has it.
 #[inline]
 fn distrust(message: &mut Message<'_>, done: &mut Done) {
     let Ok(word) = Word::decode(message.word()) else { return };
-    let cleared = word.cleared();
+    let cleared = match message.direction() {
+        Direction::Reverse if word.is_both() => word.with_count(Direction::Reverse, 0),
+        _ => word.cleared(),
+    };
     if cleared == word {
         return;
     }
@@ -149,6 +153,24 @@ mod tests {
             let (mut octets, info) = frame(Carrier::Ethernet, &request(word));
             let brought = Brought { field: Field::Ptp, word: [word, word], ecn: [0, 0] };
             assert_eq!(host.take(&mut octets, &info), (brought, Done::default()));
+        }
+    }
+
+    #[test]
+    fn a_response_keeps_what_the_server_says_of_its_request() {
+        let host = ingress(|_| (), false);
+        for (word, after) in
+            [(0x8001_0003_u32, 0x8001_0000), (0xE000_4001, 0xE000_4000), (0x4000_0007, 0x4000_0000)]
+        {
+            let mut response = ptp::tests::message(3);
+            response[16..20].copy_from_slice(&word.to_be_bytes());
+            let ntp = [ntp::tests::header(4, 4), ntp::field(word).to_vec()].concat();
+            for (mut octets, info) in [frame(Carrier::Udp4, &response), ntp::tests::frame(true, &ntp)] {
+                let (brought, done) = host.take(&mut octets, &info);
+                assert_eq!((brought.word, done), ([word, after], cleared()));
+                assert!(sum_is_right(&octets));
+                assert_eq!(host.take(&mut octets, &info).1, Done::default());
+            }
         }
     }
 

@@ -38,12 +38,16 @@ pub(crate) fn take(config: &SwitchConfig, frame: &Sent) -> Taken {
     let mut taken =
         Taken { word: message.word.unwrap_or(0), ecn: frame.ecn.unwrap_or(0), ..Taken::default() };
     if !port.trust {
-        let counter = Counter::read(taken.word, true);
-        if let Some(counter) = counter.filter(|c| c.mode != Mode::None && (c.own, c.other) != (0, 0)) {
+        // What a request gathered comes back in the other half of the response: that one stays.
+        let response = message.forward == Some(false);
+        let counter = Counter::read(taken.word, !response);
+        let clears = |c: &Counter| c.own != 0 || (c.other != 0 && !response);
+        if let Some(counter) = counter.filter(|c| c.mode != Mode::None && clears(c)) {
             if message.skip.is_some() {
                 taken.untouched = true;
             } else {
-                taken.word = Counter { own: 0, other: 0, ..counter }.write(true);
+                let other = if response { counter.other } else { 0 };
+                taken.word = Counter { own: 0, other, ..counter }.write(!response);
                 taken.cleared = true;
             }
         }
