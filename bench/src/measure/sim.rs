@@ -13,7 +13,7 @@ use crate::{
 use anyhow::{Context, Result, ensure};
 use plimsoll_lab::{
     lab::{self, RunOptions, Silent},
-    record::Sink,
+    record::{RecordFile, Sink},
     sim::{SimOptions, Simulated, run},
     topology::{Overrides, Topology},
 };
@@ -102,7 +102,7 @@ impl Syncs {
 }
 
 impl Sink for Syncs {
-    fn take(&mut self, record: &Record) -> Result<(), String> {
+    fn take(&mut self, record: &Record, _: &[u8]) -> Result<(), String> {
         // The built-in lab's second link leads to the client; messageType 0 is Sync.
         let sync = record.message.is_some_and(|message| message.message_type == 0);
         if let (Fate::Sent(sent), true, Some(1)) = (&record.fate, sync, record.egress.map(|port| port.0)) {
@@ -126,7 +126,10 @@ fn distributions(load: f64, span: Duration) -> Result<Vec<Row>> {
 
     let path = std::env::temp_dir().join(format!("plimsoll-bench-sim-{}.csv", std::process::id()));
     let topology = Topology::load("one-hop", &overrides(span, 1))?;
-    let options = RunOptions { record: Some(path.clone()), publish: false };
+    let options = RunOptions {
+        record: Some(RecordFile::new(path.clone()).map_err(anyhow::Error::msg)?),
+        publish: false,
+    };
     let outcome = lab::run(topology, &options, &Silent, &AtomicBool::new(false));
     let real = read(&path);
     fs::remove_file(&path).with_context(|| path.display().to_string())?;

@@ -49,7 +49,7 @@ fn simulate(topology: &Topology, sinks: Vec<&mut dyn Sink>) -> Outcome {
 struct Waits([Vec<f64>; 8]);
 
 impl Sink for Waits {
-    fn take(&mut self, record: &Record) -> Result<(), String> {
+    fn take(&mut self, record: &Record, _: &[u8]) -> Result<(), String> {
         if let Fate::Sent(sent) = &record.fate
             && record.egress == Some(TO_B)
             && record.arrived > Nanos(1_000_000_000)
@@ -153,7 +153,7 @@ fn an_overloaded_port_loses_what_its_queue_cannot_hold() {
 struct Dropped(u64);
 
 impl Sink for Dropped {
-    fn take(&mut self, record: &Record) -> Result<(), String> {
+    fn take(&mut self, record: &Record, _: &[u8]) -> Result<(), String> {
         self.0 += u64::from(matches!(record.fate, Fate::Dropped(_)));
         Ok(())
     }
@@ -253,7 +253,7 @@ fn a_transparent_clock_leaves_nothing_at_all() {
 struct Told(u64, u64);
 
 impl Sink for Told {
-    fn take(&mut self, record: &Record) -> Result<(), String> {
+    fn take(&mut self, record: &Record, _: &[u8]) -> Result<(), String> {
         if let (Fate::Sent(sent), Some(_)) = (&record.fate, record.message) {
             let whole = sent.released.since(record.stamp) as i64;
             let told = sent.corrected && sent.residence_ns == Some(whole);
@@ -290,7 +290,7 @@ impl Fingerprint {
 }
 
 impl Sink for Fingerprint {
-    fn take(&mut self, record: &Record) -> Result<(), String> {
+    fn take(&mut self, record: &Record, _: &[u8]) -> Result<(), String> {
         self.add(u64::from(record.switch) << 32 | u64::from(record.len));
         self.add(record.arrived.0);
         if let Fate::Sent(sent) = &record.fate {

@@ -234,9 +234,10 @@ pub(crate) struct Sim {
     /// No progress on standard error
     #[arg(long, short)]
     pub(crate) quiet: bool,
-    /// Write ground truth of every frame to this CSV file
-    #[arg(long, value_name = "FILE")]
-    pub(crate) record: Option<PathBuf>,
+    /// Write ground truth of every frame to this file: NAME.csv a line each, NAME.pcapng the frames themselves, with
+    /// comments
+    #[arg(long, value_name = "FILE", value_parser = PathBufValueParser::new().try_map(RecordFile::new))]
+    pub(crate) record: Option<RecordFile>,
 }
 
 #[derive(Debug, ClapArgs)]

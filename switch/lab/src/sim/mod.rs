@@ -33,12 +33,11 @@ mod world;
 pub use repeat::{Headline, Repeated, repeat};
 
 use crate::lab::Progress;
-use crate::record::{CsvFile, Sink};
+use crate::record::{RecordError, RecordFile, Sink};
 use crate::results::{ClockOutcome, HostOutcome, Outcome};
 use crate::topology::{Daemon, Topology, message_octets};
 use crate::traffic::TrafficError;
 use plimsoll_core::{ConfigError, Nanos, Rate, config::wire_octets};
-use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 use truth::Truth;
@@ -50,8 +49,8 @@ const ASYMMETRY_NS: f64 = 100.0;
 /// What a simulation is asked beside the topology.
 #[derive(Default)]
 pub struct SimOptions<'s> {
-    /// Where ground truth of every frame goes, as CSV.
-    pub record: Option<PathBuf>,
+    /// Where ground truth of every frame goes.
+    pub record: Option<RecordFile>,
     /// Who else gets every record, in the order of departure from each port.
     pub sinks: Vec<&'s mut dyn Sink>,
 }
@@ -66,8 +65,8 @@ pub enum SimError {
     #[error(transparent)]
     Traffic(#[from] TrafficError),
     /// The file for records.
-    #[error("{0}")]
-    Record(String),
+    #[error(transparent)]
+    Record(#[from] RecordError),
 }
 
 /// What a simulation came to, and what it cost. The outcome is the same on every machine.
@@ -113,13 +112,10 @@ pub fn run(
     let mut world = build::build(topology, &mut outcome.warnings)?;
     let from = topology.warmup.as_nanos() as u64;
     let until = Nanos(from + topology.duration.as_nanos() as u64);
-    let mut csv = match &options.record {
-        Some(path) => Some(CsvFile::create(path, topology.port_names()).map_err(SimError::Record)?),
-        None => None,
-    };
+    let mut file = options.record.map(|file| file.create(topology.port_names())).transpose()?;
     let mut others = options.sinks;
     let mut sinks: Vec<&mut dyn Sink> = others.iter_mut().map(|sink| &mut **sink as &mut dyn Sink).collect();
-    sinks.extend(csv.as_mut().map(|csv| csv as &mut dyn Sink));
+    sinks.extend(file.as_mut().map(|file| &mut **file as &mut dyn Sink));
     let mut truth = Truth::new(from, until.0, sinks);
     let tell =
         |now: Nanos| progress.measuring(Duration::from_nanos(now.since(Nanos(from))), topology.duration);

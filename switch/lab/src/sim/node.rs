@@ -11,7 +11,7 @@ use plimsoll_core::{
     Departure, Discard, Egress, FrameId, Nanos, Pool, PortId, Switch, lateness,
     wire::{event::Correction, ptp},
 };
-use plimsoll_port::worker::{Record, Release, ReleaseAt};
+use plimsoll_port::worker::{HEADER_OCTETS, Record, Release, ReleaseAt};
 
 /// A switch at work.
 #[derive(Debug)]
@@ -67,7 +67,7 @@ impl Node {
     pub(super) fn settle(&mut self, net: &mut Net, flows: &mut [Flow], truth: &mut Truth<'_>) {
         for discard in self.out.lost.drain(..) {
             if let Some(number) = self.number {
-                truth.take(Record { switch: number, ..Record::discard(&discard) });
+                truth.take(&Record { switch: number, ..Record::discard(&discard) }, &[]);
             }
         }
         for departure in self.out.departed.drain(..) {
@@ -90,7 +90,10 @@ impl Node {
                 let message =
                     if sync { ptp::message_id(net.frames.bytes(frame), &departure.info) } else { None };
                 let record = Record::sent(&departure, &release, message);
-                truth.take(Record { switch: number, ..record });
+                // Whoever records gets what the worker would have kept: a time message whole, of others the headers.
+                let octets = net.frames.bytes(frame);
+                let octets = if sync { octets } else { &octets[..octets.len().min(HEADER_OCTETS)] };
+                truth.take(&Record { switch: number, ..record }, octets);
             }
             let facts = net.frames.facts(frame);
             match (net.lines[line as usize].to, facts.owner) {

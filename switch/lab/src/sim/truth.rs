@@ -25,17 +25,17 @@ impl<'s> Truth<'s> {
     }
 
     #[inline]
-    pub(super) fn take(&mut self, record: Record) {
+    pub(super) fn take(&mut self, record: &Record, octets: &[u8]) {
         let (from, until) = (self.from, self.until);
-        self.totals.take(&record, |at| from <= at && at <= until);
+        self.totals.take(record, |at| from <= at && at <= until);
         if !self.sinks.is_empty() {
-            self.hand_on(&record);
+            self.hand_on(record, octets);
         }
     }
 
-    fn hand_on(&mut self, record: &Record) {
+    fn hand_on(&mut self, record: &Record, octets: &[u8]) {
         let failures = &mut self.failures;
-        self.sinks.retain_mut(|sink| sink.take(record).map_err(|e| failures.push(e)).is_ok());
+        self.sinks.retain_mut(|sink| sink.take(record, octets).map_err(|e| failures.push(e)).is_ok());
     }
 
     pub(super) fn finish(&mut self) {
