@@ -52,6 +52,8 @@ enum Command {
         #[arg(long, default_value_t = 2_000_000, value_parser = clap::value_parser!(u64).range(10_000..))]
         frames: u64,
     },
+    /// The paper's model: Algorithm 1 and searches, CPU time.
+    Model,
     /// One worker beside a bare AF_XDP forwarder and a Linux bridge: frames a second.
     Speed {
         /// Length of a round in seconds.
@@ -137,7 +139,7 @@ fn run(arguments: &Arguments) -> Result<Report> {
 impl Command {
     /// All others, as they are without options.
     fn every() -> Vec<Self> {
-        let names = ["core", "speed", "rate", "tcp", "overload", "marks", "clocks", "sim"];
+        let names = ["core", "model", "speed", "rate", "tcp", "overload", "marks", "clocks", "sim"];
         let parsed = names.iter().map(|name| Arguments::parse_from(["plimsoll-bench", name]).command);
         parsed.collect()
     }
@@ -149,6 +151,7 @@ impl Command {
             Self::Core { frames } => {
                 facts::on_cpu(facts.worker_cpu, || measure::core::measure(rounds(7), *frames))
             }
+            Self::Model => facts::on_cpu(facts.worker_cpu, || measure::model::measure(rounds(7))),
             Self::Speed { seconds } => measure::speed::measure(facts, rounds(5), span(*seconds)),
             Self::Rate { seconds } => measure::rate::measure(facts, rounds(3), span(*seconds)),
             Self::Tcp { seconds } => measure::tcp::measure(facts, rounds(3), *seconds),

@@ -3,6 +3,7 @@
 pub(crate) mod clocks;
 pub(crate) mod core;
 pub(crate) mod marks;
+pub(crate) mod model;
 pub(crate) mod overload;
 pub(crate) mod rate;
 pub(crate) mod sim;

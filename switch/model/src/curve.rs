@@ -31,16 +31,17 @@ impl Curve {
         Ok(Self { points: points.collect::<Result<_, ModelError>>()? })
     }
 
-    /// The widest run of deltas around `delta_ns` at which I is `at_least` so much; `None` where it is less there.
-    pub fn around(&self, delta_ns: f64, at_least: f64) -> Option<Interval> {
-        let near = |point: &(f64, f64)| (libm::log(point.0 / delta_ns)).abs();
-        let at = (0..self.points.len())
-            .min_by(|&a, &b| near(&self.points[a]).total_cmp(&near(&self.points[b])))
-            .filter(|&i| self.points[i].1 >= at_least)?;
+    /// The run of deltas around `delta_ns` at which I is `at_least` so much; nothing but `delta_ns` itself, whose own I is
+    /// not asked, where neighbours have less.
+    pub fn around(&self, delta_ns: f64, at_least: f64) -> Interval {
         let enough = |point: &&(f64, f64)| point.1 >= at_least;
-        let from = self.points[..at].iter().rev().take_while(enough).last().unwrap_or(&self.points[at]);
-        let to = self.points[at..].iter().take_while(enough).last().unwrap_or(&self.points[at]);
-        Some(Interval { from_ns: from.0, to_ns: to.0 })
+        let (below, above) = self.points.split_at(self.points.partition_point(|point| point.0 <= delta_ns));
+        let from = below.iter().rev().take_while(enough).last();
+        let to = above.iter().take_while(enough).last();
+        Interval {
+            from_ns: from.map_or(delta_ns, |point| point.0),
+            to_ns: to.map_or(delta_ns, |point| point.0),
+        }
     }
 }
 
@@ -56,14 +57,15 @@ mod tests {
         let space = Space::around(&pairs, vec![1], 1, Rule::Edge).unwrap();
         let curve = Curve::new(&pairs, &space, 1).unwrap();
         let best = curve.points.iter().copied().max_by(|a, b| a.1.total_cmp(&b.1)).unwrap();
-        let good = curve.around(best.0, 0.9 * best.1).unwrap();
+        let good = curve.around(best.0, 0.9 * best.1);
         assert!(good.from_ns < best.0 && best.0 < good.to_ns);
         for &(delta, i) in &curve.points {
             assert_eq!(i >= 0.9 * best.1, (good.from_ns..=good.to_ns).contains(&delta), "{delta}");
         }
         // An exponential gains at every delta.
-        let all = curve.around(best.0, 0.0).unwrap();
+        let all = curve.around(best.0, 0.0);
         assert_eq!(all, Interval { from_ns: curve.points[0].0, to_ns: curve.points[300].0 });
-        assert_eq!(curve.around(space.deltas.from_ns, 0.5), None);
+        assert_eq!(curve.around(100.0, 0.5), Interval { from_ns: 100.0, to_ns: 100.0 });
+        assert_eq!(space.deltas.from_ns, 200.0);
     }
 }

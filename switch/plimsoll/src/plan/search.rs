@@ -99,7 +99,7 @@ fn report(args: &PlanSearch, named: &[Named]) -> Result<Report> {
     let curve = |choice: &Choice| -> Result<_> {
         let (setting, best) = (choice.setting, together(&pairs, &choice.setting));
         let curve = Curve::new(&pairs, &space, setting.thresholds()).map_err(usage)?;
-        let good = (best > 0.0).then(|| curve.around(setting.delta_ns(), GOOD * best)).flatten();
+        let good = (best > 0.0).then(|| curve.around(setting.delta_ns(), GOOD * best));
         Ok((best, good, curve))
     };
     let row = |choice: &Choice| {
