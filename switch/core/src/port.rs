@@ -3,7 +3,7 @@
 use plimsoll_classify::Class;
 
 use crate::{
-    Departure, Discard, DropCounts, DropReason, EcnCounts, EdgeCounts, Egress, FrameId, MarkCounts,
+    Counter, Departure, Discard, DropCounts, DropReason, EcnCounts, EdgeCounts, Egress, FrameId, MarkCounts,
     MarkRecord, Nanos, Pool, PortConfig, PortId, PortStats, Span, class,
     config::wire_octets,
     depth::{Gauge, Measured, Thresholds, Verdict},
@@ -85,9 +85,14 @@ pub(crate) struct Port {
 }
 
 impl Port {
-    /// A port of a checked configuration, in a network whose marks mean `delta`, and in a switch where ECN bits are a
-    /// counter if `counts_ecn`.
-    pub(crate) fn new(id: PortId, config: &PortConfig, delta: Option<Span>, counts_ecn: bool) -> Self {
+    /// A port of a checked configuration, in a network whose marks mean `delta`, and in a switch where ECN bits count as
+    /// `ecn_counter` does.
+    pub(crate) fn new(
+        id: PortId,
+        config: &PortConfig,
+        delta: Option<Span>,
+        ecn_counter: Option<Counter>,
+    ) -> Self {
         let pace = config.rate.map(Pace::new);
         Self {
             id,
@@ -103,7 +108,7 @@ impl Port {
             transparent: config.transparent_clock,
             delay: config.delay.0,
             passes: config.pass_reserved.iter().fold(0, |set, octet| set | 1 << octet),
-            ingress: Ingress::new(config, counts_ecn),
+            ingress: Ingress::new(config, ecn_counter),
             up: true,
             storm: config.storm.map(Bucket::new),
             rx: Traffic::default(),

@@ -42,7 +42,7 @@ impl Switch {
     /// [`ConfigError`] names the key, what is wrong with it and what to write instead.
     pub fn new(config: SwitchConfig) -> Result<Self, ConfigError> {
         config.check()?;
-        let (ports, counts_ecn) = ((0..).map(PortId).zip(&config.ports), config.counts_ecn());
+        let (ports, ecn_counter) = ((0..).map(PortId).zip(&config.ports), config.ecn_counter());
         let mut fdb = Fdb::new(config.fdb_capacity, config.fdb_age, config.fdb_seed);
         for entry in &config.fdb_fixed {
             if !fdb.fix(fdb::key(entry.vlan, entry.mac), entry.port) {
@@ -56,7 +56,7 @@ impl Switch {
             }
         }
         Ok(Self {
-            ports: ports.map(|(id, port)| Port::new(id, port, config.delta(), counts_ecn)).collect(),
+            ports: ports.map(|(id, port)| Port::new(id, port, config.delta(), ecn_counter)).collect(),
             fdb,
             last_arrival: Nanos(0),
             inversions: Inversions::default(),
@@ -95,7 +95,7 @@ impl Switch {
         let arrived = self.in_order(stamp);
         let octets = pool.bytes(frame);
         let (len, header) = (octets.len(), Header::new_checked(octets));
-        let (len32, brought) = (len as u32, Brought::default());
+        let (len32, brought) = (len as u32, Brought::NOTHING);
         let mut arrival = Arrival { frame, len: len32, ingress: port, info: *info, stamp, arrived, brought };
         self.ports[port.index()].rx.count(arrival.len);
 

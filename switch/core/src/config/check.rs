@@ -3,8 +3,8 @@
 use std::collections::{HashMap, HashSet};
 
 use super::{
-    DepthUnit, FixedEntry, MAX_CELL, MAX_COUNT, MAX_DELAY, MAX_DELTA, MAX_FDB, MAX_PORTS, MAX_QUEUE_BYTES,
-    MAX_QUEUE_FRAMES, MAX_RATE, MarkConfig, PortConfig, SwitchConfig, wire_octets,
+    Counter, DepthUnit, FixedEntry, MAX_CELL, MAX_COUNT, MAX_DELAY, MAX_DELTA, MAX_FDB, MAX_PORTS,
+    MAX_QUEUE_BYTES, MAX_QUEUE_FRAMES, MAX_RATE, MarkConfig, PortConfig, SwitchConfig, wire_octets,
 };
 use crate::{PortId, Span, mark::ecn_capacity, wire::word::Word};
 
@@ -84,9 +84,9 @@ impl SwitchConfig {
         }
     }
 
-    /// Whether the ECN bits of time messages are a counter in this switch (modified ECN).
-    pub(crate) fn counts_ecn(&self) -> bool {
-        self.ports.iter().any(|port| port.mark.is_some_and(|mark| mark.carriers.ecn))
+    /// How the ECN bits of time messages count in this switch, if they do (modified ECN).
+    pub(crate) fn ecn_counter(&self) -> Option<Counter> {
+        self.ports.iter().find_map(PortConfig::ecn_counter)
     }
 
     fn check_names(&self) -> Result<(), ConfigError> {
@@ -159,9 +159,18 @@ impl SwitchConfig {
         Ok(())
     }
 
-    /// Two ECN bits cannot be a counter at one port and RFC 3168's at another.
+    /// Two ECN bits cannot be a counter at one port and RFC 3168's at another, nor counters of two kinds.
     fn check_ecn(&self) -> Result<(), ConfigError> {
-        let counts = |port: &PortConfig| port.mark.is_some_and(|mark| mark.carriers.ecn);
+        let counts = |port: &PortConfig| port.ecn_counter().is_some();
+        let differs =
+            |port: &PortConfig| port.ecn_counter().is_some_and(|own| Some(own) != self.ecn_counter());
+        if let (Some(one), Some(other)) =
+            (self.ports.iter().position(counts), self.ports.iter().position(differs))
+        {
+            let problem = "count in ECN bits in two ways, which the bits cannot tell".into();
+            let remedy = "write one counter for all of them";
+            return Err(self.pair_error([one, other], "mark.counter", problem, remedy));
+        }
         let classical = |port: &PortConfig| port.ecn.is_some() || port.remark.is_some();
         if let (Some(one), Some(other)) =
             (self.ports.iter().position(counts), self.ports.iter().position(classical))
@@ -202,6 +211,11 @@ impl SwitchConfig {
 }
 
 impl PortConfig {
+    /// How ECN bits count at this port, if they do.
+    fn ecn_counter(&self) -> Option<Counter> {
+        self.mark.filter(|mark| mark.carriers.ecn).map(|mark| mark.counter)
+    }
+
     /// An error of this port; its index is filled in by who knows it.
     fn error(&self, switch: &str, key: &'static str, problem: String, remedy: String) -> ConfigError {
         let place = format!("switch {switch}, port {}, {key}", self.name);
@@ -319,7 +333,7 @@ impl PortConfig {
         }
         if let Some(mark) = self.mark {
             let words = mark.carriers.ptp || mark.carriers.ntp;
-            let n = if words { Word::empty(mark.counter).capacity() } else { ecn_capacity(mark.counter) };
+            let n = if words { mark.counter.capacity() } else { ecn_capacity(mark.counter) };
             if mark.thresholds > n {
                 let problem = format!("is {}, but the counter ends at N = {n}", mark.thresholds);
                 let remedy = format!("write at most {n}, or another counter");
@@ -379,6 +393,23 @@ mod tests {
 
     fn mark(config: &mut SwitchConfig, port: usize) -> &mut MarkConfig {
         config.ports[port].mark.as_mut().unwrap()
+    }
+
+    #[test]
+    fn ecn_bits_count_in_one_way() {
+        assert_eq!(
+            refusal(|c| {
+                mark(c, 0).carriers.ecn = true;
+                (mark(c, 1).carriers.ecn, mark(c, 1).counter) = (true, Counter::Shift);
+            }),
+            "switch s1, ports a and b: count in ECN bits in two ways, which the bits cannot tell; write one counter for all \
+             of them"
+        );
+        let config = two_ports(|c| {
+            mark(c, 0).carriers.ecn = true;
+            mark(c, 1).counter = Counter::Shift;
+        });
+        assert_eq!(config.check(), Ok(()));
     }
 
     #[test]

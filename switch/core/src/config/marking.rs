@@ -79,12 +79,7 @@ pub enum Counter {
 impl Counter {
     /// N of a marking word in this mode, for one direction.
     pub const fn capacity(self) -> u32 {
-        match self {
-            Self::Integer => Word::Integer(0).capacity(),
-            Self::Shift => Word::Shift(0).capacity(),
-            Self::IntegerBoth => Word::IntegerBoth { forward: 0, reverse: 0 }.capacity(),
-            Self::ShiftBoth => Word::ShiftBoth { forward: 0, reverse: 0 }.capacity(),
-        }
+        Word::empty(self).capacity()
     }
 }
 

@@ -2,39 +2,31 @@
 
 use crate::{
     MarkConfig, MarkOutcome,
-    wire::{message::Message, word::Word},
+    wire::{message::Message, word::grown},
 };
 
 /// Y = X + min(r, N - X) in the word's own mode; N is the smaller of the configured and the mode's. A count beyond N
 /// is not lowered. An unmarked word gets the configured mode when r > 0 and stays as it is when r = 0. In modes of two
-/// directions the count of the message's own grows.
+/// directions the count of the message's own grows. Returns what became of the message's word, and the word.
 #[inline]
-pub(super) fn mark(message: &mut Message<'_>, r: u32, config: &MarkConfig) -> MarkOutcome {
+pub(super) fn mark(
+    message: &mut Message<'_>,
+    before: u32,
+    r: u32,
+    config: &MarkConfig,
+) -> (MarkOutcome, u32) {
     if let Err(skip) = message.markable() {
-        return skip;
+        return (skip, before);
     }
-    let word = match Word::decode(message.word()) {
-        Ok(Word::Unmarked(_)) => Word::empty(config.counter),
-        Ok(word) => word,
-        Err(_) => return MarkOutcome::InvalidWord,
-    };
-    let direction = message.direction();
-    let x = word.count(direction);
-    let added = r.min(room(x, word.capacity(), config));
-    if added > 0 {
-        message.set_word(word.with_count(direction, x + added).encode());
+    match grown(before, message.direction(), r, config.counter_max, config.counter) {
+        Err(_) => (MarkOutcome::InvalidWord, before),
+        Ok(_) if r == 0 => (MarkOutcome::Zero, before),
+        Ok((_, 0)) => (MarkOutcome::Saturated, before),
+        Ok((after, added)) => {
+            message.set_word(after);
+            (if added < r { MarkOutcome::Saturated } else { MarkOutcome::Marked }, after)
+        }
     }
-    match (r, added) {
-        (0, _) => MarkOutcome::Zero,
-        (r, added) if added < r => MarkOutcome::Saturated,
-        _ => MarkOutcome::Marked,
-    }
-}
-
-/// N - X, where N is the smaller of the field's and the configured; 0 where X is beyond it already.
-#[inline]
-pub(super) fn room(x: u32, capacity: u32, config: &MarkConfig) -> u32 {
-    capacity.min(config.counter_max).saturating_sub(x)
 }
 
 #[cfg(test)]
@@ -46,7 +38,7 @@ mod tests {
         wire::{
             event::tests::{CARRIERS, Carrier, frame, sum_is_right},
             ptp::tests::message,
-            word::Direction,
+            word::{Direction, Word},
         },
     };
     use proptest::prelude::*;
@@ -69,10 +61,10 @@ mod tests {
     fn marked_by(message_type: u8, word: u32, r: u32, config: &MarkConfig) -> (MarkOutcome, u32) {
         let (mut octets, info) = frame(Carrier::Udp6, &with(message_type, word));
         let mut event = Message::new_checked(&mut octets, &info).unwrap();
-        let outcome = mark(&mut event, r, config);
-        let after = event.word();
+        let told = mark(&mut event, word, r, config);
+        assert_eq!(event.word(), told.1);
         assert!(sum_is_right(&octets));
-        (outcome, after)
+        told
     }
 
     /// The paper's equation, Y = X + min(r, N - X), for every r and X of a counter with few bits (as its Fig. 6 draws
@@ -138,7 +130,10 @@ mod tests {
         let (mut octets, info) = frame(Carrier::Udp4, &m);
         let before = octets.clone();
         let mut event = Message::new_checked(&mut octets, &info).unwrap();
-        assert_eq!(mark(&mut event, 3, &config(MAX_COUNT)), MarkOutcome::Authenticated);
+        assert_eq!(
+            mark(&mut event, 0x4000_0002, 3, &config(MAX_COUNT)),
+            (MarkOutcome::Authenticated, 0x4000_0002)
+        );
         assert_eq!(octets, before);
     }
 
@@ -235,7 +230,7 @@ mod tests {
             let mut words = CARRIERS.map(|carrier| {
                 let (mut octets, info) = frame(carrier, &with(message_type, word));
                 let mut event = Message::new_checked(&mut octets, &info).unwrap();
-                let outcome = mark(&mut event, r, &config(MAX_COUNT));
+                let (outcome, _) = mark(&mut event, word, r, &config(MAX_COUNT));
                 let after = event.word();
                 assert!(carrier == Carrier::Udp4NoSum || sum_is_right(&octets));
                 (outcome, after)

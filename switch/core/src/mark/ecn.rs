@@ -7,9 +7,9 @@
 //! integer, two directions 0x 1x forward, x0 x1 reverse, N = 1 each
 //! bit shift, two directions   the same
 //! ```
-//! Two bits hold no mode: all switches and ends of a network must be set alike, and a port to a host clears them.
+//! Two bits hold no mode: all switches and ends of a network must be set alike, and a port to a host clears them, but for
+//! the forward bit of a response.
 
-use super::count::room;
 use crate::{
     Counter, EcnOutcome, MarkConfig,
     wire::{
@@ -33,12 +33,23 @@ pub(super) const fn classical(bits: u8, exceeded: bool) -> (EcnOutcome, u8) {
 #[inline]
 pub(super) fn modified(bits: u8, direction: Direction, r: u32, config: &MarkConfig) -> (EcnOutcome, u8) {
     let Some(x) = count(bits, direction, config.counter) else { return (EcnOutcome::Invalid, bits) };
-    let added = r.min(room(x, capacity(config.counter), config));
+    let n = capacity(config.counter).min(config.counter_max);
+    let added = r.min(n.saturating_sub(x));
     let after = with_count(bits, direction, config.counter, x + added);
     match (r, added) {
         (0, _) => (EcnOutcome::Below, bits),
         (r, added) if added < r => (EcnOutcome::Saturated, after),
         _ => (EcnOutcome::Marked, after),
+    }
+}
+
+/// The bits without the counts that a message from a port to a host must not bring: of a response only its own, for the
+/// other is what the server says of the request.
+#[inline]
+pub(super) const fn cleared(bits: u8, direction: Direction, counter: Counter) -> u8 {
+    match (counter, direction) {
+        (Counter::IntegerBoth | Counter::ShiftBoth, Direction::Reverse) => bits & !(1 << place(direction)),
+        _ => 0,
     }
 }
 

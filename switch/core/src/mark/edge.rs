@@ -15,18 +15,19 @@ const CAP_PS: u128 = 1_000_000_000_000;
 /// and none that does compensates twice. Returns what became of it and the nanoseconds added.
 #[inline]
 pub(super) fn convert(event: &mut Event<'_>, delta_ps: u64) -> (EdgeOutcome, u64) {
-    let word = match (event.markable(), Word::decode(event.word())) {
+    let message = event.message();
+    let word = match (message.markable(), Word::decode(message.word())) {
         (Ok(()), Ok(word)) if word.is_both() => return (EdgeOutcome::ForwardReverse, 0),
         // An unmarked word's bits are not ours to clear.
         (Ok(()), Ok(Word::Unmarked(_))) => return (EdgeOutcome::Empty, 0),
         (Ok(()), Ok(word)) => word,
         _ => return (EdgeOutcome::Off, 0),
     };
-    let wanted = u128::from(word.count(event.direction())) * u128::from(delta_ps);
+    let wanted = u128::from(word.count(message.direction())) * u128::from(delta_ps);
     let ps = wanted.min(CAP_PS);
     // 2^-16 ns, to the nearest; 1 s is 6.6e13 of them.
     let scaled = ((ps << 16) + 500) / 1000;
-    event.set_word(0);
+    message.set_word(0);
     if wanted == 0 {
         return (EdgeOutcome::Empty, 0);
     }
@@ -62,7 +63,7 @@ mod tests {
         let (mut octets, info) = frame(Carrier::Udp4, &with(0, word, correction));
         let mut event = Event::new_checked(&mut octets, &info).unwrap();
         let (outcome, ns) = convert(&mut event, delta_ps);
-        let (word, correction) = (event.word(), event.correction());
+        let (word, correction) = (event.message().word(), event.correction());
         assert!(sum_is_right(&octets));
         (outcome, ns, word, correction)
     }

@@ -2,11 +2,12 @@
 
 use plimsoll_classify::Class;
 
+use super::ecn::cleared;
 use crate::{
-    Ect, Field, PortConfig,
+    Counter, Ect, MarkOutcome, PortConfig,
     wire::{
         ip::{ECT_0, ECT_1, Ecn, NOT_ECT},
-        message::{self, Message},
+        message::{self, Message, Place},
         word::{Direction, Word},
     },
 };
@@ -16,16 +17,17 @@ use crate::{
 pub(crate) struct Ingress {
     /// Whether counts are kept.
     trust: bool,
-    /// Whether the ECN bits of this switch's messages are a counter (modified ECN).
-    counts_ecn: bool,
+    /// How the ECN bits of this switch's messages count, if they do (modified ECN).
+    ecn_counter: Option<Counter>,
     /// What Not-ECT becomes.
     remark: Option<u8>,
 }
 
 /// A message's marking word and ECN bits, as they came in and after ingress.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Brought {
-    pub(crate) field: Field,
+    /// Where the word is, or why there is none.
+    pub(crate) place: Result<Place, MarkOutcome>,
     /// 0 where the frame has none.
     pub(crate) word: [u32; 2],
     /// 0 where the frame is not IP.
@@ -43,32 +45,38 @@ pub(crate) struct Done {
     pub(crate) remarked: bool,
 }
 
+impl Brought {
+    /// What a frame brings that is no message.
+    pub(crate) const NOTHING: Self = Self { place: Err(MarkOutcome::NotSync), word: [0; 2], ecn: [0; 2] };
+}
+
 impl Ingress {
-    pub(crate) fn new(port: &PortConfig, counts_ecn: bool) -> Self {
+    pub(crate) fn new(port: &PortConfig, ecn_counter: Option<Counter>) -> Self {
         let remark = port.remark.map(|ect| match ect {
             Ect::Zero => ECT_0,
             Ect::One => ECT_1,
         });
-        Self { trust: port.trust, counts_ecn, remark }
+        Self { trust: port.trust, ecn_counter, remark }
     }
 
     /// Takes in a frame that is a time message to the classifier.
     pub(crate) fn take(&self, frame: &mut [u8], info: &Class) -> (Brought, Done) {
-        let (mut brought, mut done) = (Brought::default(), Done::default());
+        let (mut brought, mut done) = (Brought::NOTHING, Done::default());
+        brought.place = Place::find(frame, info);
         // A message that cannot be marked is the egress marker's to count.
-        if let Ok(mut message) = Message::new_checked(frame, info) {
-            let before = message.word();
-            if !self.trust {
-                distrust(&mut message, &mut done);
-            }
-            (brought.field, brought.word) = (message.field(), [before, message.word()]);
+        if let Ok(place) = brought.place {
+            let before = place.word(frame);
+            let after = if self.trust { before } else { distrust(frame, place, before, &mut done) };
+            brought.word = [before, after];
         }
         // Only what modified ECN counts in is cleared.
-        let clears = self.counts_ecn && !self.trust && message::direction(frame, info).is_some();
+        let counter = self.ecn_counter.filter(|_| !self.trust);
+        let counted = counter.and_then(|counter| message::direction(frame, info).map(|way| (way, counter)));
         if let Some(mut ecn) = Ecn::new_checked(frame, info) {
             let before = ecn.bits();
-            if clears && before != NOT_ECT {
-                ecn.set_bits(NOT_ECT);
+            let after = counted.map_or(before, |(way, counter)| cleared(before, way, counter));
+            if after != before {
+                ecn.set_bits(after);
                 done.cleared = true;
             }
             if let Some(ect) = self.remark
@@ -83,41 +91,47 @@ impl Ingress {
     }
 }
 
-/// Clears the counts of a message from a port that must not bring any, not the mode. The forward half of a response is
-/// no count of its way: the server sends back in it what the request gathered (paper IV-B), and nobody else has it.
+/// Clears the counts, not the mode, in the word of a message from a port that must not bring any. The forward half of a
+/// response is no count of its way: the server sends back in it what the request gathered (paper IV-B), and nobody else
+/// has it. Returns the word.
 #[inline]
-fn distrust(message: &mut Message<'_>, done: &mut Done) {
-    let Ok(word) = Word::decode(message.word()) else { return };
-    let cleared = match message.direction() {
-        Direction::Reverse if word.is_both() => word.with_count(Direction::Reverse, 0),
-        _ => word.cleared(),
+fn distrust(frame: &mut [u8], place: Place, before: u32, done: &mut Done) -> u32 {
+    let Ok(word) = Word::decode(before) else { return before };
+    let cleared = match place.direction() {
+        Direction::Reverse if word.is_both() => word.with_count(Direction::Reverse, 0).encode(),
+        _ => word.cleared().encode(),
     };
-    if cleared == word {
-        return;
+    if cleared == before {
+        return before;
     }
+    let mut message = Message::at(frame, place);
     if message.markable().is_err() {
         done.untouched = true;
-        return;
+        return before;
     }
-    message.set_word(cleared.encode());
+    message.set_word(cleared);
     done.cleared = true;
+    cleared
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::wire::{
-        event::tests::{Carrier, frame, sum_is_right},
-        ntp, ptp,
+    use crate::{
+        Field,
+        wire::{
+            event::tests::{Carrier, frame, sum_is_right},
+            ntp, ptp,
+        },
     };
 
-    fn ingress(change: impl FnOnce(&mut PortConfig), counts_ecn: bool) -> Ingress {
+    fn ingress(change: impl FnOnce(&mut PortConfig), ecn_counter: Option<Counter>) -> Ingress {
         let mut port = PortConfig::new("a");
         change(&mut port);
-        Ingress::new(&port, counts_ecn)
+        Ingress::new(&port, ecn_counter)
     }
 
-    fn cleared() -> Done {
+    fn all_cleared() -> Done {
         Done { cleared: true, ..Done::default() }
     }
 
@@ -129,7 +143,7 @@ mod tests {
 
     #[test]
     fn hosts_lose_their_counts_but_not_their_mode() {
-        let host = ingress(|_| (), false);
+        let host = ingress(|_| (), None);
         for (word, after) in [
             (0x4000_0007, 0x4000_0000),
             (0x8001_0003, 0x8000_0000),
@@ -142,8 +156,9 @@ mod tests {
                 (Field::Ptp, frame(Carrier::Udp6, &request(word))),
                 (Field::Ntp, ntp::tests::frame(false, &ntp)),
             ] {
-                let brought = Brought { field, word: [word, after], ecn: [0, 0] };
-                assert_eq!(host.take(&mut octets, &info), (brought, cleared()));
+                let (brought, done) = host.take(&mut octets, &info);
+                assert_eq!((brought.word, done), ([word, after], all_cleared()));
+                assert_eq!(brought.place.unwrap().field(), field);
                 assert!(sum_is_right(&octets));
                 let brought = Brought { word: [after, after], ..brought };
                 assert_eq!(host.take(&mut octets, &info), (brought, Done::default()));
@@ -151,14 +166,14 @@ mod tests {
         }
         for word in [0, 0x1234_5678, 0x4000_0000, 0xE000_0000, 0xC000_0002] {
             let (mut octets, info) = frame(Carrier::Ethernet, &request(word));
-            let brought = Brought { field: Field::Ptp, word: [word, word], ecn: [0, 0] };
-            assert_eq!(host.take(&mut octets, &info), (brought, Done::default()));
+            let (brought, done) = host.take(&mut octets, &info);
+            assert_eq!((brought.word, done), ([word, word], Done::default()));
         }
     }
 
     #[test]
     fn a_response_keeps_what_the_server_says_of_its_request() {
-        let host = ingress(|_| (), false);
+        let host = ingress(|_| (), None);
         for (word, after) in
             [(0x8001_0003_u32, 0x8001_0000), (0xE000_4001, 0xE000_4000), (0x4000_0007, 0x4000_0000)]
         {
@@ -167,7 +182,7 @@ mod tests {
             let ntp = [ntp::tests::header(4, 4), ntp::field(word).to_vec()].concat();
             for (mut octets, info) in [frame(Carrier::Udp4, &response), ntp::tests::frame(true, &ntp)] {
                 let (brought, done) = host.take(&mut octets, &info);
-                assert_eq!((brought.word, done), ([word, after], cleared()));
+                assert_eq!((brought.word, done), ([word, after], all_cleared()));
                 assert!(sum_is_right(&octets));
                 assert_eq!(host.take(&mut octets, &info).1, Done::default());
             }
@@ -176,7 +191,7 @@ mod tests {
 
     #[test]
     fn counts_that_something_covers_go_on() {
-        let host = ingress(|_| (), false);
+        let host = ingress(|_| (), None);
         let word = 0x4000_0002;
         let mut authenticated = request(word);
         authenticated.extend([0x80, 0x09, 0, 4, 1, 2, 3, 4]);
@@ -193,24 +208,32 @@ mod tests {
 
     #[test]
     fn a_trusted_port_clears_nothing() {
-        let trusted = ingress(|port| port.trust = true, true);
+        let trusted = ingress(|port| port.trust = true, Some(Counter::Integer));
         let (mut octets, info) = frame(Carrier::Udp6, &request(0x4000_0007));
         Ecn::new_checked(&mut octets, &info).unwrap().set_bits(3);
         let before = octets.clone();
-        let brought = Brought { field: Field::Ptp, word: [0x4000_0007; 2], ecn: [3, 3] };
-        assert_eq!(trusted.take(&mut octets, &info), (brought, Done::default()));
+        let (brought, done) = trusted.take(&mut octets, &info);
+        assert_eq!((brought.word, brought.ecn, done), ([0x4000_0007; 2], [3, 3], Done::default()));
         assert_eq!(octets, before);
     }
 
     #[test]
     fn hosts_lose_their_ecn_bits_where_these_are_a_counter() {
         for bits in 1..4 {
-            for (counts_ecn, after) in [(false, bits), (true, 0)] {
-                let host = ingress(|_| (), counts_ecn);
+            for (ecn_counter, after) in
+                [(None, bits), (Some(Counter::Integer), 0), (Some(Counter::ShiftBoth), 0)]
+            {
+                let host = ingress(|_| (), ecn_counter);
                 let (mut octets, info) = frame(Carrier::Udp4, &request(0));
                 Ecn::new_checked(&mut octets, &info).unwrap().set_bits(bits);
                 let (brought, done) = host.take(&mut octets, &info);
-                assert_eq!((brought.ecn, done.cleared), ([bits, after], counts_ecn));
+                assert_eq!((brought.ecn, done.cleared), ([bits, after], after != bits));
+                // In a response the server says what the request gathered.
+                let (mut octets, info) = ntp::tests::frame(true, &ntp::tests::header(3, 4));
+                Ecn::new_checked(&mut octets, &info).unwrap().set_bits(bits);
+                let both = ecn_counter == Some(Counter::ShiftBoth);
+                let after_response = if both { bits & 0b10 } else { after };
+                assert_eq!(host.take(&mut octets, &info).0.ecn, [bits, after_response]);
                 // NTP without a field, and control messages, in which nothing is counted.
                 for (mode, after) in [(3, after), (6, bits)] {
                     let (mut octets, info) = ntp::tests::frame(true, &ntp::tests::header(3, mode));
@@ -224,7 +247,7 @@ mod tests {
     #[test]
     fn not_ect_is_remarked_and_nothing_else() {
         for (ect, becomes) in [(Ect::Zero, ECT_0), (Ect::One, ECT_1)] {
-            let port = ingress(|port| port.remark = Some(ect), false);
+            let port = ingress(|port| port.remark = Some(ect), None);
             for bits in 0..4 {
                 let (mut octets, info) = frame(Carrier::Udp4, &request(0));
                 Ecn::new_checked(&mut octets, &info).unwrap().set_bits(bits);

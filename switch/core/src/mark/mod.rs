@@ -15,9 +15,11 @@ mod ingress;
 use plimsoll_classify::{Class, Kind};
 
 use crate::{
-    EcnConfig, EcnOutcome, EcnScope, MarkConfig, MarkOutcome, MarkRecord, PortConfig, Span,
+    EcnConfig, EcnOutcome, EcnScope, EdgeOutcome, Field, MarkConfig, MarkOutcome, MarkRecord, PortConfig,
+    Span,
     depth::Verdict,
     wire::{
+        event::Event,
         ip::Ecn,
         message::{self, Message},
     },
@@ -33,12 +35,16 @@ pub(crate) struct Marker {
     ecn: Option<EcnConfig>,
     /// delta of the marks that are converted.
     edge: Option<Span>,
+    /// Whether there is more to do than to count in words.
+    more: bool,
 }
 
 impl Marker {
     /// The marker of a port in a network whose marks mean `delta`.
     pub(crate) fn new(port: &PortConfig, delta: Option<Span>) -> Self {
-        Self { mark: port.mark, ecn: port.ecn, edge: delta.filter(|_| port.edge) }
+        let edge = delta.filter(|_| port.edge);
+        let more = port.ecn.is_some() || edge.is_some() || port.mark.is_some_and(|mark| mark.carriers.ecn);
+        Self { mark: port.mark, ecn: port.ecn, edge, more }
     }
 
     /// Whether it has to see a frame of this kind.
@@ -54,7 +60,8 @@ impl Marker {
         record.outcome.is_counted() || by_ecn && self.mark.is_some_and(|config| config.carriers.ecn)
     }
 
-    /// Marks a frame by what its depth came to, and converts its marks at an edge.
+    /// Marks a frame that concerns it by what its depth came to, and converts its marks at an edge.
+    #[inline]
     pub(crate) fn treat(
         &self,
         frame: &mut [u8],
@@ -62,56 +69,71 @@ impl Marker {
         brought: &Brought,
         depth: Verdict,
     ) -> MarkRecord {
+        let is_sync = info.kind.is_sync();
+        let (outcome, after) = if is_sync {
+            self.treat_word(frame, info.kind, brought, depth.r)
+        } else {
+            (MarkOutcome::NotSync, 0)
+        };
         let mut record = MarkRecord {
-            field: brought.field,
+            outcome,
+            r: if is_sync { depth.r } else { 0 },
+            field: brought.place.map_or(Field::None, |place| place.field()),
             before: brought.word[0],
-            after: brought.word[1],
+            after,
+            ecn: EcnOutcome::Off,
             ecn_before: brought.ecn[0],
             ecn_after: brought.ecn[1],
-            ..MarkRecord::default()
+            edge: EdgeOutcome::Off,
+            converted_ns: 0,
         };
-        if info.kind.is_sync() {
-            record.r = depth.r;
-            self.treat_word(frame, info, &mut record);
-            if let Some(config) = &self.mark
-                && config.carriers.ecn
-                && let Some(direction) = message::direction(frame, info)
-            {
-                treat_ecn(frame, info, &mut record, |bits| ecn::modified(bits, direction, depth.r, config));
-            }
-        }
-        if let Some(config) = &self.ecn
-            && (config.scope == EcnScope::All || info.kind.is_sync())
-        {
-            treat_ecn(frame, info, &mut record, |bits| ecn::classical(bits, depth.over));
+        if self.more {
+            self.treat_more(frame, info, brought, depth, &mut record);
         }
         record
     }
 
-    /// The marking word: counted in where the port marks its carrier, converted where it is PTP's.
-    fn treat_word(&self, frame: &mut [u8], info: &Class, record: &mut MarkRecord) {
-        let is_ptp = info.kind == Kind::PtpEvent;
-        let carried = |c: &&MarkConfig| if is_ptp { c.carriers.ptp } else { c.carriers.ntp };
-        let marks = self.mark.as_ref().filter(carried);
-        record.outcome = match (&self.mark, marks) {
-            (Some(_), None) => MarkOutcome::Carrier,
-            _ => MarkOutcome::Off,
-        };
-        if marks.is_none() && (self.edge.is_none() || !is_ptp) {
-            return;
+    /// The marking word: counted in where the port marks its carrier. What became of it, and the word.
+    #[inline]
+    fn treat_word(&self, frame: &mut [u8], kind: Kind, brought: &Brought, r: u32) -> (MarkOutcome, u32) {
+        let before = brought.word[1];
+        let Some(config) = &self.mark else { return (MarkOutcome::Off, before) };
+        let carried = if kind == Kind::PtpEvent { config.carriers.ptp } else { config.carriers.ntp };
+        match brought.place {
+            _ if !carried => (MarkOutcome::Carrier, before),
+            Err(skip) => (skip, before),
+            Ok(place) => count::mark(&mut Message::at(frame, place), before, r, config),
         }
-        match Message::new_checked(frame, info) {
-            Ok(mut message) => {
-                if let Some(config) = marks {
-                    record.outcome = count::mark(&mut message, record.r, config);
-                }
-                if let (Some(delta), Message::Ptp(event)) = (self.edge, &mut message) {
-                    (record.edge, record.converted_ns) = edge::convert(event, delta.ps);
-                }
-                record.after = message.word();
-            }
-            Err(skip) if marks.is_some() => record.outcome = skip,
-            Err(_) => {}
+    }
+
+    /// Edge conversion of a PTP word, and the ECN bits. Not inlined: what few ports do would cost all of them
+    /// registers.
+    #[inline(never)]
+    fn treat_more(
+        &self,
+        frame: &mut [u8],
+        info: &Class,
+        brought: &Brought,
+        depth: Verdict,
+        record: &mut MarkRecord,
+    ) {
+        if let Some(delta) = self.edge
+            && let Ok(place) = brought.place
+            && let Some(mut event) = Event::of(Message::at(frame, place))
+        {
+            (record.edge, record.converted_ns) = edge::convert(&mut event, delta.ps);
+            record.after = event.message().word();
+        }
+        if let Some(config) = self.mark.as_ref().filter(|config| config.carriers.ecn)
+            && let Some(direction) = brought
+                .place
+                .map_or_else(|_| message::direction(frame, info), |place| Some(place.direction()))
+        {
+            treat_ecn(frame, info, record, |bits| ecn::modified(bits, direction, depth.r, config));
+        }
+        // What is no message is here for this alone.
+        if self.ecn.is_some() {
+            treat_ecn(frame, info, record, |bits| ecn::classical(bits, depth.over));
         }
     }
 }

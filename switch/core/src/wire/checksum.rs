@@ -8,47 +8,49 @@
 /// 0xFFFF, as UDP wants it. A wrong sum stays wrong.
 #[inline]
 pub const fn mended_u16(sum: u16, old: u16, new: u16) -> u16 {
-    written(mended(sum, !old as u32 + new as u32))
+    written(mended(sum, add(!old as u32, new as u32)))
 }
 
 /// The same for a 32-bit word.
 #[inline]
 pub const fn mended_u32(sum: u16, old: u32, new: u32) -> u16 {
-    written(mended(sum, halves(!old) + halves(new)))
+    written(mended(sum, add(!old, new)))
 }
 
 /// The same for a 64-bit word.
 #[inline]
 pub const fn mended_u64(sum: u16, old: u64, new: u64) -> u16 {
-    let gone = halves((!old >> 32) as u32) + halves(!old as u32);
-    written(mended(sum, gone + halves((new >> 32) as u32) + halves(new as u32)))
+    let gone = add((!old >> 32) as u32, !old as u32);
+    let come = add((new >> 32) as u32, new as u32);
+    written(mended(sum, add(gone, come)))
 }
 
 /// An IPv4 header's checksum after a 16-bit word under it changed from `old` to `new`. Zero is a sum like any other
 /// here, and 0xFFFF none that a right header has (RFC 1624 section 3).
 #[inline]
 pub const fn mended_ipv4(sum: u16, old: u16, new: u16) -> u16 {
-    mended(sum, !old as u32 + new as u32)
+    mended(sum, add(!old as u32, new as u32))
 }
 
-/// HC' = ~(~HC + ~m + m'), with ~m + m' given as a sum not folded yet.
+/// HC' = ~(~HC + ~m + m'), with ~m + m' given as a 32-bit sum.
 #[inline]
 const fn mended(sum: u16, difference: u32) -> u16 {
-    let wide = !sum as u32 + difference;
-    let folded = (wide & 0xFFFF) + (wide >> 16);
-    let folded = (folded & 0xFFFF) + (folded >> 16);
-    !(folded as u16)
+    let wide = add(difference, !sum as u32);
+    // Both halves added to both: what the lower ones carry goes into the upper.
+    !(wide.wrapping_add(wide.rotate_left(16)) >> 16) as u16
+}
+
+/// One's complement sum of 32 bits, in which 2^16 is 1 as it is in one of 16.
+#[inline]
+const fn add(a: u32, b: u32) -> u32 {
+    let (sum, carry) = a.overflowing_add(b);
+    sum + carry as u32
 }
 
 /// UDP's way to write a sum: 0 says that there is none.
 #[inline]
 const fn written(sum: u16) -> u16 {
     if sum == 0 { 0xFFFF } else { sum }
-}
-
-#[inline]
-const fn halves(word: u32) -> u32 {
-    (word >> 16) + (word & 0xFFFF)
 }
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! The octets that hold a time message, and the UDP checksum over them: what is written there mends that sum.
+//! The octets that hold a time message, and the UDP checksum over them.
 
 use plimsoll_classify::{Class, Flags};
 
@@ -14,12 +14,12 @@ mod field {
 }
 
 /// The checksum over a message.
-#[derive(Debug)]
-pub(super) enum Sum<'a> {
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Sum {
     /// None (PTP over Ethernet, IPv4's zero), or a partial one that somebody completes later: nothing to mend.
     Untouched,
-    /// A complete sum, right or wrong.
-    Complete(&'a mut [u8; 2]),
+    /// A complete sum, right or wrong, this far into the frame.
+    At(u16),
     /// UDP over IPv6 with a zero sum, which RFC 8200 section 8.1 forbids: receivers drop it, nobody repairs it.
     Invalid,
 }
@@ -30,48 +30,49 @@ pub(super) enum Sum<'a> {
 /// # Errors
 /// [`MarkOutcome::Fragment`], or [`MarkOutcome::Length`] where the datagram is not whole.
 #[inline]
-pub(super) fn open<'a>(frame: &'a mut [u8], info: &Class) -> Result<(&'a mut [u8], Sum<'a>), MarkOutcome> {
+pub(super) fn find<'a>(frame: &'a [u8], info: &Class) -> Result<(&'a [u8], Sum), MarkOutcome> {
     if info.flags.has(Flags::FRAGMENT) {
         return Err(MarkOutcome::Fragment);
     }
-    let (before, payload) =
-        frame.split_at_mut_checked(usize::from(info.payload)).ok_or(MarkOutcome::Length)?;
+    let (before, payload) = frame.split_at_checked(usize::from(info.payload)).ok_or(MarkOutcome::Length)?;
     if !info.flags.has(Flags::UDP) {
         return Ok((payload, Sum::Untouched));
     }
-    let udp = before.get_mut(usize::from(info.l4)..).and_then(<[u8]>::first_chunk_mut::<{ field::UDP }>);
+    let udp = before.get(usize::from(info.l4)..).and_then(<[u8]>::first_chunk::<{ field::UDP }>);
     let udp = udp.ok_or(MarkOutcome::Length)?;
     // What the UDP length leaves out, no checksum covers.
-    let length =
-        usize::from(u16::from_be_bytes([udp[field::UDP_LENGTH.start], udp[field::UDP_LENGTH.start + 1]]));
-    let datagram = payload.get_mut(..length.saturating_sub(field::UDP)).ok_or(MarkOutcome::Length)?;
+    let at = field::UDP_LENGTH.start;
+    let length = usize::from(u16::from_be_bytes([udp[at], udp[at + 1]]));
+    let datagram = payload.get(..length.saturating_sub(field::UDP)).ok_or(MarkOutcome::Length)?;
     Ok((datagram, Sum::of(udp, info)))
 }
 
-impl<'a> Sum<'a> {
+impl Sum {
     #[inline]
-    fn of(udp: &'a mut [u8; field::UDP], info: &Class) -> Self {
-        if info.flags.has(Flags::PARTIAL_CHECKSUM) {
-            return Self::Untouched;
-        }
-        let zero = udp[field::UDP_CHECKSUM] == [0, 0];
-        match udp.last_chunk_mut::<2>() {
-            _ if zero && info.flags.has(Flags::IPV6) => Self::Invalid,
-            Some(sum) if !zero => Self::Complete(sum),
-            _ => Self::Untouched,
+    fn of(udp: &[u8; field::UDP], info: &Class) -> Self {
+        let at = field::UDP_CHECKSUM.start;
+        let zero = [udp[at], udp[at + 1]] == [0, 0];
+        match info.flags {
+            flags if flags.has(Flags::PARTIAL_CHECKSUM) => Self::Untouched,
+            flags if zero && flags.has(Flags::IPV6) => Self::Invalid,
+            _ if zero => Self::Untouched,
+            _ => Self::At(u16::from(info.l4) + at as u16),
         }
     }
 
     /// Whether nothing under it may be changed.
     #[inline]
-    pub(super) const fn is_invalid(&self) -> bool {
+    pub(super) const fn is_invalid(self) -> bool {
         matches!(self, Self::Invalid)
     }
 
+    /// Writes the sum that `mended` makes of the one in the frame where it was found.
     #[inline]
-    pub(super) fn mend(&mut self, mended: impl FnOnce(u16) -> u16) {
-        if let Self::Complete(octets) = self {
-            **octets = mended(u16::from_be_bytes(**octets)).to_be_bytes();
+    pub(super) fn mend(self, frame: &mut [u8], mended: impl FnOnce(u16) -> u16) {
+        if let Self::At(at) = self
+            && let Some(octets) = frame.get_mut(usize::from(at)..).and_then(<[u8]>::first_chunk_mut::<2>)
+        {
+            *octets = mended(u16::from_be_bytes(*octets)).to_be_bytes();
         }
     }
 }

@@ -1,23 +1,17 @@
-//! A PTP event message inside its frame, open for marks and corrections.
+//! correctionField of a PTP event message, beside its marking word.
 
 use plimsoll_classify::{Class, Kind};
 
 use super::{
     checksum,
-    datagram::{self, Sum},
-    ptp::{CORRECTION_OVERFLOW, EventMessage, HEADER_LEN, Header, MessageId},
-    word::Direction,
+    message::Message,
+    ptp::{CORRECTION_BEFORE_WORD, CORRECTION_OVERFLOW},
 };
-use crate::MarkOutcome;
+use crate::{Field, MarkOutcome};
 
 /// A frame's PTP event message, open for marks and corrections.
 #[derive(Debug)]
-pub struct Event<'a> {
-    header: &'a mut [u8; HEADER_LEN],
-    sum: Sum<'a>,
-    direction: Direction,
-    authenticated: bool,
-}
+pub struct Event<'a>(Message<'a>);
 
 /// What became of a correction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,88 +28,61 @@ impl<'a> Event<'a> {
     /// The event message of `frame`, where `info` says it is. Nothing of `info` is believed without a check.
     ///
     /// # Errors
-    /// Why the frame has none that could carry a mark: [`MarkOutcome::NotSync`], [`MarkOutcome::Fragment`],
+    /// Why the frame has none: [`MarkOutcome::NotSync`] (NTP included), [`MarkOutcome::Fragment`],
     /// [`MarkOutcome::Version`], [`MarkOutcome::Length`].
     #[inline]
     pub fn new_checked(frame: &'a mut [u8], info: &Class) -> Result<Self, MarkOutcome> {
         if info.kind != Kind::PtpEvent {
             return Err(MarkOutcome::NotSync);
         }
-        let (datagram, sum) = datagram::open(frame, info)?;
-        let message = EventMessage::new_checked(datagram)?;
-        let (direction, authenticated) = (message.direction(), message.is_authenticated());
-        let header = datagram.first_chunk_mut::<HEADER_LEN>().ok_or(MarkOutcome::Length)?;
-        Ok(Self { header, sum, direction, authenticated })
+        Message::new_checked(frame, info).map(Self)
     }
 
-    /// Whether a mark may be written.
-    ///
-    /// # Errors
-    /// [`MarkOutcome::ZeroChecksum`] or [`MarkOutcome::Authenticated`].
+    /// The same of a message; `None` where it is NTP's.
     #[inline]
-    pub const fn markable(&self) -> Result<(), MarkOutcome> {
-        match self.authenticated {
-            _ if self.sum.is_invalid() => Err(MarkOutcome::ZeroChecksum),
-            true => Err(MarkOutcome::Authenticated),
-            false => Ok(()),
-        }
+    pub(crate) fn of(message: Message<'a>) -> Option<Self> {
+        (message.field() == Field::Ptp).then_some(Self(message))
     }
 
-    /// Which way it goes.
+    /// The message, for its marking word.
     #[inline]
-    pub const fn direction(&self) -> Direction {
-        self.direction
-    }
-
-    /// Which message it is.
-    #[inline]
-    pub fn id(&self) -> MessageId {
-        self.view().id()
-    }
-
-    /// The marking word, host order.
-    #[inline]
-    pub fn word(&self) -> u32 {
-        self.view().type_specific()
-    }
-
-    /// Writes the marking word.
-    #[inline]
-    pub fn set_word(&mut self, word: u32) {
-        let old = self.word();
-        Header::set_type_specific(self.header, word);
-        self.sum.mend(|sum| checksum::mended_u32(sum, old, word));
+    pub const fn message(&mut self) -> &mut Message<'a> {
+        &mut self.0
     }
 
     /// correctionField in 2^-16 ns.
     #[inline]
-    pub fn correction(&self) -> i64 {
-        self.view().correction()
+    pub fn correction(&mut self) -> i64 {
+        self.field().map_or(0, |field| i64::from_be_bytes(*field))
     }
 
     /// Adds 2^-16 ns to correctionField. It saturates; a field that says "too large" ([`CORRECTION_OVERFLOW`]) stays.
+    /// What covers the marking word does not cover this field (an AUTHENTICATION TLV: clause 16.14.3).
     ///
     /// # Errors
     /// [`MarkOutcome::ZeroChecksum`] where the frame's sum must not be touched.
     #[inline]
     pub fn add_correction(&mut self, scaled: i64) -> Result<Correction, MarkOutcome> {
-        if self.sum.is_invalid() {
+        let sum = self.0.sum();
+        if sum.is_invalid() {
             return Err(MarkOutcome::ZeroChecksum);
         }
-        let old = self.correction();
+        let Some(field) = self.field() else { return Err(MarkOutcome::Length) };
+        let old = i64::from_be_bytes(*field);
         if old == CORRECTION_OVERFLOW {
             return Ok(Correction::Overflowed);
         }
         let new = old.saturating_add(scaled);
-        Header::set_correction(self.header, new);
-        self.sum.mend(|sum| checksum::mended_u64(sum, old as u64, new as u64));
+        *field = new.to_be_bytes();
+        sum.mend(self.0.frame(), |sum| checksum::mended_u64(sum, old as u64, new as u64));
         let whole = old.checked_add(scaled).is_some() && new != CORRECTION_OVERFLOW;
         Ok(if whole { Correction::Added } else { Correction::Saturated })
     }
 
     #[inline]
-    const fn view(&self) -> Header<'_> {
-        Header::trusted(self.header)
+    fn field(&mut self) -> Option<&mut [u8; 8]> {
+        let at = self.0.word_at().checked_sub(CORRECTION_BEFORE_WORD)?;
+        self.0.frame().get_mut(at..)?.first_chunk_mut()
     }
 }
 
@@ -200,7 +167,7 @@ pub(crate) mod tests {
         for carrier in CARRIERS {
             let (mut octets, info) = frame(carrier, &message(0));
             let before = octets.clone();
-            Event::new_checked(&mut octets, &info).unwrap().set_word(0x4000_0005);
+            Event::new_checked(&mut octets, &info).unwrap().message().set_word(0x4000_0005);
             let payload = usize::from(info.payload);
             assert_eq!(octets[payload + 16..payload + 20], [0x40, 0, 0, 5], "{carrier:?}");
             let sum = usize::from(info.l4) + 6;
@@ -239,7 +206,7 @@ pub(crate) mod tests {
         let sum = usize::from(info.l4) + 6;
         octets[sum..sum + 2].fill(0);
         let mut event = Event::new_checked(&mut octets, &info).unwrap();
-        assert_eq!(event.markable(), Err(MarkOutcome::ZeroChecksum));
+        assert_eq!(event.message().markable(), Err(MarkOutcome::ZeroChecksum));
         assert_eq!(event.add_correction(1), Err(MarkOutcome::ZeroChecksum));
 
         for carrier in [Carrier::Udp4, Carrier::Udp6] {
@@ -248,8 +215,8 @@ pub(crate) mod tests {
             octets[sum..sum + 2].copy_from_slice(&[0x12, 0x34]);
             info.flags = info.flags.with(Flags::PARTIAL_CHECKSUM);
             let mut event = Event::new_checked(&mut octets, &info).unwrap();
-            assert_eq!(event.markable(), Ok(()));
-            event.set_word(0x4000_0001);
+            assert_eq!(event.message().markable(), Ok(()));
+            event.message().set_word(0x4000_0001);
             assert_eq!(event.add_correction(77), Ok(Correction::Added));
             assert_eq!(octets[sum..sum + 2], [0x12, 0x34], "{carrier:?}");
         }
@@ -286,8 +253,8 @@ pub(crate) mod tests {
                 octets[usize::from(payload)..][..4].copy_from_slice(&[0, 2, 0, 44]);
             }
             if let Ok(mut event) = Event::new_checked(&mut octets, &info) {
-                event.set_word(word);
-                prop_assert_eq!(event.word(), word);
+                event.message().set_word(word);
+                prop_assert_eq!(event.message().word(), word);
                 let _ = event.add_correction(scaled);
             }
         }
@@ -301,7 +268,7 @@ pub(crate) mod tests {
             let (mut octets, info) = frame(carrier, &message(message_type));
             for (word, scaled) in changes {
                 let mut event = Event::new_checked(&mut octets, &info).unwrap();
-                event.set_word(word);
+                event.message().set_word(word);
                 event.add_correction(scaled).unwrap();
                 prop_assert!(carrier == Carrier::Udp4NoSum || sum_is_right(&octets));
             }

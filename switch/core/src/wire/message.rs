@@ -1,84 +1,158 @@
 //! A time message that has a marking word, whichever protocol carries it.
 
-use plimsoll_classify::{Class, Kind};
+use plimsoll_classify::{Class, Flags, Kind};
 
 use super::{
-    event::Event,
-    ntp::{self, NtpMessage},
-    ptp,
+    checksum,
+    datagram::{self, Sum},
+    ntp,
+    ptp::{self, EventMessage},
     word::Direction,
 };
 use crate::{Field, MarkOutcome};
 
-/// A frame's message with a marking word.
+/// Where a frame's message has its marking word. Found once, with every check; it holds as long as the frame is not cut.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Place {
+    /// The word's first octet in the frame.
+    at: u16,
+    sum: Sum,
+    field: Field,
+    direction: Direction,
+    /// What covers the word, so that it must not be written.
+    covered: Option<MarkOutcome>,
+}
+
+impl Place {
+    /// Looks into `frame` where `info` says that its message is. Nothing of `info` is believed without a check.
+    ///
+    /// # Errors
+    /// Why the frame has no message with a marking word: [`MarkOutcome::NotSync`], [`MarkOutcome::Fragment`],
+    /// [`MarkOutcome::Version`], [`MarkOutcome::Length`], [`MarkOutcome::NtpMode`], [`MarkOutcome::NtpVersion`],
+    /// [`MarkOutcome::NoField`].
+    #[inline]
+    pub fn find(frame: &[u8], info: &Class) -> Result<Self, MarkOutcome> {
+        let field = match info.kind {
+            Kind::PtpEvent => Field::Ptp,
+            // Of NTP over anything else than UDP nobody has heard.
+            Kind::NtpRequest | Kind::NtpResponse if info.flags.has(Flags::UDP) => Field::Ntp,
+            _ => return Err(MarkOutcome::NotSync),
+        };
+        let (message, sum) = datagram::find(frame, info)?;
+        let (at, direction, covered) = if field == Field::Ptp {
+            let event = EventMessage::new_checked(message)?;
+            let covered = event.is_authenticated().then_some(MarkOutcome::Authenticated);
+            (ptp::WORD, event.direction(), covered)
+        } else {
+            let (at, direction, last) = ntp::find(message)?;
+            (at, direction, (!last).then_some(MarkOutcome::FieldNotLast))
+        };
+        let covered = if sum.is_invalid() { Some(MarkOutcome::ZeroChecksum) } else { covered };
+        let at = u16::try_from(usize::from(info.payload) + at).map_err(|_| MarkOutcome::Length)?;
+        Ok(Self { at, sum, field, direction, covered })
+    }
+
+    /// Which field the word is in.
+    #[inline]
+    pub const fn field(&self) -> Field {
+        self.field
+    }
+
+    /// Which way the message goes.
+    #[inline]
+    pub const fn direction(&self) -> Direction {
+        self.direction
+    }
+
+    /// The marking word of the frame that this was found in, host order.
+    #[inline]
+    pub fn word(&self, frame: &[u8]) -> u32 {
+        let octets = frame.get(usize::from(self.at)..).and_then(<[u8]>::first_chunk);
+        octets.map_or(0, |octets| u32::from_be_bytes(*octets))
+    }
+}
+
+/// A frame's message with a marking word, open for marks.
 #[derive(Debug)]
-pub enum Message<'a> {
-    /// A PTP event message, which has a correctionField too.
-    Ptp(Event<'a>),
-    /// An NTP message with our extension field.
-    Ntp(NtpMessage<'a>),
+pub struct Message<'a> {
+    frame: &'a mut [u8],
+    place: Place,
 }
 
 impl<'a> Message<'a> {
-    /// The message of `frame`, where `info` says it is. Nothing of `info` is believed without a check.
+    /// The message of `frame`, where `info` says it is.
     ///
     /// # Errors
-    /// Why the frame has none with a marking word: those of [`Event::new_checked`] and [`NtpMessage::new_checked`].
+    /// Those of [`Place::find`].
     #[inline]
     pub fn new_checked(frame: &'a mut [u8], info: &Class) -> Result<Self, MarkOutcome> {
-        match info.kind {
-            Kind::PtpEvent => Event::new_checked(frame, info).map(Self::Ptp),
-            Kind::NtpRequest | Kind::NtpResponse => NtpMessage::new_checked(frame, info).map(Self::Ntp),
-            Kind::Other | Kind::PtpGeneral => Err(MarkOutcome::NotSync),
-        }
+        Place::find(frame, info).map(|place| Self { frame, place })
+    }
+
+    /// The message of a frame in which the place was found before.
+    #[inline]
+    pub(crate) const fn at(frame: &'a mut [u8], place: Place) -> Self {
+        Self { frame, place }
     }
 
     /// Whether a mark may be written.
     ///
     /// # Errors
-    /// Why not: those of [`Event::markable`] and [`NtpMessage::markable`].
+    /// [`MarkOutcome::ZeroChecksum`], [`MarkOutcome::Authenticated`] or [`MarkOutcome::FieldNotLast`].
     #[inline]
     pub const fn markable(&self) -> Result<(), MarkOutcome> {
-        match self {
-            Self::Ptp(event) => event.markable(),
-            Self::Ntp(message) => message.markable(),
+        match self.place.covered {
+            Some(covered) => Err(covered),
+            None => Ok(()),
         }
     }
 
     /// Which way it goes.
     #[inline]
     pub const fn direction(&self) -> Direction {
-        match self {
-            Self::Ptp(event) => event.direction(),
-            Self::Ntp(message) => message.direction(),
-        }
+        self.place.direction
     }
 
     /// Where its marking word is.
     #[inline]
     pub const fn field(&self) -> Field {
-        match self {
-            Self::Ptp(_) => Field::Ptp,
-            Self::Ntp(_) => Field::Ntp,
-        }
+        self.place.field
     }
 
     /// The marking word, host order.
     #[inline]
     pub fn word(&self) -> u32 {
-        match self {
-            Self::Ptp(event) => event.word(),
-            Self::Ntp(message) => message.word(),
-        }
+        self.place.word(self.frame)
     }
 
     /// Writes the marking word and mends the UDP checksum over it.
     #[inline]
     pub fn set_word(&mut self, word: u32) {
-        match self {
-            Self::Ptp(event) => event.set_word(word),
-            Self::Ntp(message) => message.set_word(word),
+        if let Some(octets) =
+            self.frame.get_mut(usize::from(self.place.at)..).and_then(<[u8]>::first_chunk_mut)
+        {
+            let old = u32::from_be_bytes(*octets);
+            *octets = word.to_be_bytes();
+            self.place.sum.mend(self.frame, |sum| checksum::mended_u32(sum, old, word));
         }
+    }
+
+    /// The frame.
+    #[inline]
+    pub(super) const fn frame(&mut self) -> &mut [u8] {
+        self.frame
+    }
+
+    /// The word's first octet in the frame.
+    #[inline]
+    pub(super) fn word_at(&self) -> usize {
+        usize::from(self.place.at)
+    }
+
+    /// The checksum over the message.
+    #[inline]
+    pub(super) const fn sum(&self) -> Sum {
+        self.place.sum
     }
 }
 
@@ -101,7 +175,6 @@ mod tests {
         event::tests::{CARRIERS, frame},
         ntp::tests::{frame as ntp_frame, header},
     };
-    use plimsoll_classify::Flags;
     use proptest::prelude::*;
 
     #[test]

@@ -1,5 +1,5 @@
-//! An NTP message inside its frame, and the extension field that holds its marking word (RFC 5905 section 7.3, RFC
-//! 7822).
+//! What a switch needs of an NTP message (RFC 5905 section 7.3), and the extension field that holds its marking word
+//! (RFC 7822).
 //!
 //! ```text
 //!  type 0xF5C0 (2)   length 28 (2)   "CMC1" (4)   marking word (4)   zero (16)
@@ -8,13 +8,7 @@
 //! switch counts only in a field that an end put there, and only where nothing follows it: what follows a field
 //! (a MAC, NTS fields) covers it.
 
-use plimsoll_classify::{Class, Flags, Kind};
-
-use super::{
-    checksum,
-    datagram::{self, Sum},
-    word::Direction,
-};
+use super::word::Direction;
 use crate::MarkOutcome;
 
 /// Octets of the header (RFC 5905 section 7.3).
@@ -54,10 +48,22 @@ pub const fn field(word: u32) -> [u8; FIELD_LEN] {
     octets
 }
 
-/// Where the field begins in a message (the UDP payload), and whether it is the last thing there; `None` where the
-/// message has none.
+/// The marking word of a message (the UDP payload): where it begins, which way the message goes, and whether its field
+/// is the last thing in it.
+///
+/// # Errors
+/// Why there is none: [`MarkOutcome::NtpMode`], [`MarkOutcome::NtpVersion`], [`MarkOutcome::Length`],
+/// [`MarkOutcome::NoField`].
 #[inline]
-pub fn find(message: &[u8]) -> Option<(usize, bool)> {
+pub fn find(message: &[u8]) -> Result<(usize, Direction, bool), MarkOutcome> {
+    let first = *message.first().ok_or(MarkOutcome::Length)?;
+    let direction = direction(first).ok_or(MarkOutcome::NtpMode)?;
+    if first >> 3 & 7 != VERSION {
+        return Err(MarkOutcome::NtpVersion);
+    }
+    if message.len() < HEADER_LEN {
+        return Err(MarkOutcome::Length);
+    }
     let (mut at, mut found) = (HEADER_LEN, None);
     while let Some((&[t0, t1, l0, l1], rest)) = message.get(at..).and_then(<[u8]>::split_first_chunk) {
         let len = usize::from(u16::from_be_bytes([l0, l1]));
@@ -70,82 +76,19 @@ pub fn find(message: &[u8]) -> Option<(usize, bool)> {
         }
         at += len;
     }
-    found.map(|at| (at, at + FIELD_LEN == message.len()))
-}
-
-/// A frame's NTP message that has a marking word.
-#[derive(Debug)]
-pub struct NtpMessage<'a> {
-    word: &'a mut [u8; 4],
-    sum: Sum<'a>,
-    direction: Direction,
-    last: bool,
-}
-
-impl<'a> NtpMessage<'a> {
-    /// The NTP message of `frame`, where `info` says it is. Nothing of `info` is believed without a check.
-    ///
-    /// # Errors
-    /// Why the frame has none with a marking word: [`MarkOutcome::NotSync`], [`MarkOutcome::Fragment`],
-    /// [`MarkOutcome::Length`], [`MarkOutcome::NtpMode`], [`MarkOutcome::NtpVersion`], [`MarkOutcome::NoField`].
-    #[inline]
-    pub fn new_checked(frame: &'a mut [u8], info: &Class) -> Result<Self, MarkOutcome> {
-        if !matches!(info.kind, Kind::NtpRequest | Kind::NtpResponse) || !info.flags.has(Flags::UDP) {
-            return Err(MarkOutcome::NotSync);
-        }
-        let (message, sum) = datagram::open(frame, info)?;
-        let first = *message.first().ok_or(MarkOutcome::Length)?;
-        let direction = direction(first).ok_or(MarkOutcome::NtpMode)?;
-        if first >> 3 & 7 != VERSION {
-            return Err(MarkOutcome::NtpVersion);
-        }
-        if message.len() < HEADER_LEN {
-            return Err(MarkOutcome::Length);
-        }
-        let (at, last) = find(message).ok_or(MarkOutcome::NoField)?;
-        let word = message.get_mut(at + WORD..).and_then(<[u8]>::first_chunk_mut);
-        Ok(Self { word: word.ok_or(MarkOutcome::NoField)?, sum, direction, last })
-    }
-
-    /// Whether a mark may be written.
-    ///
-    /// # Errors
-    /// [`MarkOutcome::ZeroChecksum`] or [`MarkOutcome::FieldNotLast`].
-    #[inline]
-    pub const fn markable(&self) -> Result<(), MarkOutcome> {
-        match self.last {
-            _ if self.sum.is_invalid() => Err(MarkOutcome::ZeroChecksum),
-            true => Ok(()),
-            false => Err(MarkOutcome::FieldNotLast),
-        }
-    }
-
-    /// Which way it goes.
-    #[inline]
-    pub const fn direction(&self) -> Direction {
-        self.direction
-    }
-
-    /// The marking word, host order.
-    #[inline]
-    pub const fn word(&self) -> u32 {
-        u32::from_be_bytes(*self.word)
-    }
-
-    /// Writes the marking word.
-    #[inline]
-    pub fn set_word(&mut self, word: u32) {
-        let old = self.word();
-        *self.word = word.to_be_bytes();
-        self.sum.mend(|sum| checksum::mended_u32(sum, old, word));
-    }
+    let at = found.ok_or(MarkOutcome::NoField)?;
+    Ok((at + WORD, direction, at + FIELD_LEN == message.len()))
 }
 
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
-    use crate::wire::event::tests::{classified, sum_is_right};
+    use crate::wire::{
+        event::tests::{classified, sum_is_right},
+        message::Message,
+    };
     use etherparse::PacketBuilder;
+    use plimsoll_classify::{Class, Flags, Kind};
 
     /// A header of this version and mode, with its transmit timestamp alone.
     pub(crate) fn header(version: u8, mode: u8) -> Vec<u8> {
@@ -182,13 +125,13 @@ pub(crate) mod tests {
 
     fn refusal(message: &[u8]) -> MarkOutcome {
         let (mut octets, info) = frame(false, message);
-        NtpMessage::new_checked(&mut octets, &info).unwrap_err()
+        Message::new_checked(&mut octets, &info).unwrap_err()
     }
 
     /// What the view says of a message: its word, and whether it may be marked.
     fn view(message: &[u8]) -> Result<(u32, Result<(), MarkOutcome>), MarkOutcome> {
         let (mut octets, info) = frame(true, message);
-        NtpMessage::new_checked(&mut octets, &info).map(|m| (m.word(), m.markable()))
+        Message::new_checked(&mut octets, &info).map(|m| (m.word(), m.markable()))
     }
 
     #[test]
@@ -204,7 +147,7 @@ pub(crate) mod tests {
             let before = [header(4, 3), other_field(0x0104, 36), field(0).to_vec()].concat();
             let (mut octets, info) = frame(v6, &before);
             let mut expected = octets.clone();
-            let mut message = NtpMessage::new_checked(&mut octets, &info).unwrap();
+            let mut message = Message::new_checked(&mut octets, &info).unwrap();
             assert_eq!((message.word(), message.markable()), (0, Ok(())));
             message.set_word(0x4000_0007);
             assert_eq!(message.word(), 0x4000_0007);
@@ -224,7 +167,7 @@ pub(crate) mod tests {
             .chain([(4, Direction::Reverse), (5, Direction::Reverse)])
         {
             let (mut octets, info) = frame(false, &[header(4, mode), field(0).to_vec()].concat());
-            assert_eq!(NtpMessage::new_checked(&mut octets, &info).unwrap().direction(), direction);
+            assert_eq!(Message::new_checked(&mut octets, &info).unwrap().direction(), direction);
             assert_eq!(refusal(&[header(3, mode), field(0).to_vec()].concat()), MarkOutcome::NtpVersion);
             assert_eq!(refusal(&header(4, mode)), MarkOutcome::NoField);
         }
@@ -279,7 +222,7 @@ pub(crate) mod tests {
         let sum = usize::from(info.l4) + 6;
         octets[sum..sum + 2].fill(0);
         assert_eq!(
-            NtpMessage::new_checked(&mut octets, &info).unwrap().markable(),
+            Message::new_checked(&mut octets, &info).unwrap().markable(),
             Err(MarkOutcome::ZeroChecksum)
         );
         for v6 in [false, true] {
@@ -287,7 +230,7 @@ pub(crate) mod tests {
             let sum = usize::from(info.l4) + 6;
             octets[sum..sum + 2].copy_from_slice(&[0x12, 0x34]);
             info.flags = info.flags.with(Flags::PARTIAL_CHECKSUM);
-            NtpMessage::new_checked(&mut octets, &info).unwrap().set_word(0x4000_0001);
+            Message::new_checked(&mut octets, &info).unwrap().set_word(0x4000_0001);
             assert_eq!(octets[sum..sum + 2], [0x12, 0x34]);
         }
     }
@@ -298,7 +241,7 @@ pub(crate) mod tests {
         let length = usize::from(info.l4) + 4;
         let seen = |octets: &mut [u8], len: u16| {
             octets[length..length + 2].copy_from_slice(&len.to_be_bytes());
-            NtpMessage::new_checked(octets, &info).unwrap_err()
+            Message::new_checked(octets, &info).unwrap_err()
         };
         assert_eq!(seen(&mut octets, 8 + 48 + 27), MarkOutcome::NoField);
         assert_eq!(seen(&mut octets, 8 + 47), MarkOutcome::Length);

@@ -30,6 +30,11 @@ mod field {
     pub(super) const SEQUENCE: Range<usize> = 30..32;
 }
 
+/// Where the marking word stands in the header: messageTypeSpecific.
+pub(super) const WORD: usize = field::TYPE_SPECIFIC.start;
+/// How far before it correctionField begins.
+pub(super) const CORRECTION_BEFORE_WORD: usize = WORD - field::CORRECTION.start;
+
 /// What tells one PTP message from another (clause 7.3.7).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
 pub struct MessageId {
@@ -78,12 +83,6 @@ impl<'a> Header<'a> {
         }
     }
 
-    /// The view of a header that was checked before.
-    #[inline]
-    pub(crate) const fn trusted(header: &'a [u8; HEADER_LEN]) -> Self {
-        Self(header)
-    }
-
     /// messageType, 0..15.
     #[inline]
     pub const fn message_type(&self) -> u8 {
@@ -117,18 +116,6 @@ impl<'a> Header<'a> {
             sequence_id: u16::from_be_bytes(part(self.0, field::SEQUENCE)),
             source_port_identity: part(self.0, field::SOURCE_PORT),
         }
-    }
-
-    /// Writes correctionField into the header of a message. The caller mends the checksum over it.
-    #[inline]
-    pub(crate) fn set_correction(header: &mut [u8; HEADER_LEN], correction: i64) {
-        header[field::CORRECTION].copy_from_slice(&correction.to_be_bytes());
-    }
-
-    /// Writes messageTypeSpecific into the header of a message. The caller mends the checksum over it.
-    #[inline]
-    pub(crate) fn set_type_specific(header: &mut [u8; HEADER_LEN], word: u32) {
-        header[field::TYPE_SPECIFIC].copy_from_slice(&word.to_be_bytes());
     }
 }
 

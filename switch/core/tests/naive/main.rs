@@ -194,13 +194,17 @@ fn switch() -> impl Strategy<Value = SwitchConfig> {
     )
 }
 
-/// Leaves out what does not go together: ECN as a counter and as RFC 3168 has it, edges and counts of two directions.
+/// Leaves out what does not go together: ECN as a counter and as RFC 3168 has it or in two ways, edges and counts of two
+/// directions.
 fn make_fit(ports: &mut [PortConfig], classical: bool) {
     let edges = ports.iter().any(|port| port.edge);
+    let in_ecn =
+        ports.iter().filter_map(|port| port.mark).find(|mark| mark.carriers.ecn).map(|mark| mark.counter);
     for port in ports {
         if let Some(mark) = &mut port.mark {
             mark.carriers.ecn &= !classical;
-            mark.counter = match mark.counter {
+            let counter = in_ecn.filter(|_| mark.carriers.ecn).unwrap_or(mark.counter);
+            mark.counter = match counter {
                 Counter::IntegerBoth if edges => Counter::Integer,
                 Counter::ShiftBoth if edges => Counter::Shift,
                 counter => counter,

@@ -51,10 +51,12 @@ pub(crate) fn take(config: &SwitchConfig, frame: &Sent) -> Taken {
                 taken.cleared = true;
             }
         }
-        let counts = config.ports.iter().filter_map(|port| port.mark).any(|mark| mark.carriers.ecn);
-        if counts && message.forward.is_some() && taken.ecn != 0 {
-            taken.ecn = 0;
-            taken.cleared = true;
+        let mut counters = config.ports.iter().filter_map(|port| port.mark).filter(|mark| mark.carriers.ecn);
+        if let (Some(mark), Some(forward)) = (counters.next(), message.forward) {
+            let both = matches!(mark.counter, Kind::IntegerBoth | Kind::ShiftBoth);
+            let after = if both && !forward { taken.ecn & 0b10 } else { 0 };
+            taken.cleared |= after != taken.ecn;
+            taken.ecn = after;
         }
     }
     if let (Some(ect), Some(0)) = (port.remark, frame.ecn) {
