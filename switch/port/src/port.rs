@@ -74,6 +74,10 @@ pub struct Port {
     _promiscuous: Option<OwnedFd>,
 }
 
+/// What the kernel still holds of a port that was abandoned; dropping it gives that back.
+#[derive(Debug)]
+pub(crate) struct Remains(#[expect(dead_code, reason = "held to be dropped")] Port);
+
 /// Where a port's chunks are.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Places {
@@ -237,6 +241,32 @@ impl Port {
     pub fn close(mut self, umem: &mut Umem) -> PortCounters {
         self.program.disconnect();
         self.program.detach();
+        self.empty(umem);
+        let counters = self.counters();
+        // Whoever reads the counters now still has the sockets, and the kernel might yet know their chunks.
+        let until = Instant::now() + DRAIN;
+        while Arc::strong_count(&self.kernel) > 1 && Instant::now() < until {
+            thread::sleep(Duration::from_micros(100));
+        }
+        // A driver with zero copy takes its buffers down after the sockets are closed.
+        let withdraw = self.description.mode == Mode::ZeroCopy;
+        let account = self.account;
+        drop(self);
+        umem.close_account(account, withdraw);
+        counters
+    }
+
+    /// The same for a port whose interface is gone ([`Port::is_alive`] says so). The kernel has unbound the sockets, so
+    /// that the chunks come back at once; to let go of the rest takes it some milliseconds, on the thread that drops it.
+    pub(crate) fn abandon(mut self, umem: &mut Umem) -> (PortCounters, Remains) {
+        self.empty(umem);
+        let counters = self.reading().complete_without_device();
+        umem.close_account(self.account, self.description.mode == Mode::ZeroCopy);
+        (counters, Remains(self))
+    }
+
+    /// Drops what is in the rings, after a while also what the device does not send.
+    fn empty(&mut self, umem: &mut Umem) {
         for queue in &mut self.queues {
             queue.drain(self.account, umem, &mut self.counters);
         }
@@ -252,18 +282,6 @@ impl Port {
             }
         }
         self.counters.tx_down += self.tx.drop_unsent(self.account, umem, true);
-        let counters = self.counters();
-        // A driver with zero copy takes its buffers down after the sockets are closed.
-        let withdraw = self.description.mode == Mode::ZeroCopy;
-        let account = self.account;
-        // Whoever reads the counters now still has the sockets, and the kernel might yet know their chunks.
-        let until = Instant::now() + DRAIN;
-        while Arc::strong_count(&self.kernel) > 1 && Instant::now() < until {
-            thread::sleep(Duration::from_micros(100));
-        }
-        drop(self);
-        umem.close_account(account, withdraw);
-        counters
     }
 
     pub(crate) fn places(&self) -> Places {

@@ -43,7 +43,7 @@ impl Kernel {
         Self { sockets, counts, netlink, index, lost_before_open, counts_before_open }
     }
 
-    /// Adds what the kernel counted.
+    /// Adds what sockets and program counted.
     fn add_to(&self, counters: &mut PortCounters) {
         for sockets in &self.sockets {
             Self::add_sockets(sockets, counters);
@@ -57,8 +57,13 @@ impl Kernel {
                 _ => counters.xdp_dropped += value,
             }
         }
-        let lost = lost_before(&mut self.netlink.lock().unwrap_or_else(PoisonError::into_inner), self.index);
-        counters.before_xdp = lost.zip(self.lost_before_open).map(|(now, then)| now.saturating_sub(then));
+    }
+
+    /// Frames that the device has lost since the port was opened.
+    fn lost(&self) -> Option<u64> {
+        let mut netlink = self.netlink.lock().unwrap_or_else(PoisonError::into_inner);
+        let lost = lost_before(&mut netlink, self.index);
+        lost.zip(self.lost_before_open).map(|(now, then)| now.saturating_sub(then))
     }
 
     /// Adds what it counted at both sockets of a queue.
@@ -104,6 +109,12 @@ pub(crate) struct Reading {
 impl Reading {
     /// Reads the kernel's (some system calls: not on the worker's thread).
     pub(crate) fn complete(self) -> PortCounters {
+        let before_xdp = self.kernel.lost();
+        PortCounters { before_xdp, ..self.complete_without_device() }
+    }
+
+    /// The same where the device is gone, and its count with it.
+    pub(crate) fn complete_without_device(self) -> PortCounters {
         let mut counters = self.own;
         self.kernel.add_to(&mut counters);
         counters.tx_invalid = counters.tx_invalid.saturating_sub(self.voided);

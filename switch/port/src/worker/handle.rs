@@ -10,7 +10,7 @@ use std::{
     time::Duration,
 };
 
-use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, bounded};
+use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, bounded, unbounded};
 use plimsoll_core::{ConfigError, FdbEntry, PortId};
 
 use super::{
@@ -82,6 +82,8 @@ pub struct Worker {
     commands: Sender<Command>,
     attention: Arc<AtomicBool>,
     thread: Option<thread::JoinHandle<()>>,
+    /// Lets go of ports whose interface is gone.
+    closer: Option<thread::JoinHandle<()>>,
     /// Each switch's name with those of its ports.
     names: Vec<(String, Vec<String>)>,
 }
@@ -98,9 +100,16 @@ impl Worker {
             (node.switch.name.clone(), ports.collect())
         });
         let names = names.collect();
+        let (remains, gone) = unbounded();
         for (index, node) in config.nodes.drain(..).enumerate() {
-            nodes.push(Running::new(node, index as u16, config.records.as_ref())?);
+            nodes.push(Running::new(node, index as u16, config.records.as_ref(), remains.clone())?);
         }
+        drop(remains);
+        // On the CPUs of the calling thread. It ends with the worker, which has the other ends.
+        let closer = thread::Builder::new()
+            .name("plimsoll-closer".into())
+            .spawn(move || gone.iter().for_each(drop))
+            .map_err(|source| WorkerError::Thread { cpu: None, call: "clone", source })?;
         let (commands, inbox) = bounded(16);
         let attention = Arc::new(AtomicBool::new(false));
         let (started, start) = bounded(1);
@@ -117,7 +126,7 @@ impl Worker {
             .name("plimsoll-worker".into())
             .spawn(move || run::main(engine, cpu, &started))
             .map_err(|source| WorkerError::Thread { cpu, call: "clone", source })?;
-        let mut worker = Self { commands, attention, thread: Some(thread), names };
+        let mut worker = Self { commands, attention, thread: Some(thread), closer: Some(closer), names };
         let failed = match start.recv() {
             Ok(Ok(())) => return Ok(worker),
             Ok(Err(source)) => WorkerError::Thread { cpu, call: "sched_setaffinity", source },
@@ -260,6 +269,9 @@ impl Worker {
         if let Some(thread) = self.thread.take() {
             // A panic of the worker was already printed; its ports close with their file descriptors.
             let _ = thread.join();
+        }
+        if let Some(closer) = self.closer.take() {
+            let _ = closer.join();
         }
     }
 }

@@ -1,5 +1,6 @@
 //! One switch in the worker: its core, its ports, and the frames waiting for their release.
 
+use crossbeam_channel::Sender;
 use hdrhistogram::Histogram;
 use plimsoll_core::{
     ConfigError, Departure, Nanos, Pool, PortId, Switch, SwitchConfig, lateness, wire::event::Correction,
@@ -12,7 +13,7 @@ use super::{
     release::{ReleaseAt, Releases},
     snapshot::Residence,
 };
-use crate::{Kick, Port, PortCounters, Umem};
+use crate::{Kick, Port, PortCounters, Umem, port::Remains};
 
 /// What happens to the emulated links after the worker was held up (descheduled).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default, serde::Serialize, serde::Deserialize)]
@@ -78,6 +79,8 @@ pub(super) struct Running {
     pub(super) lost_down: Vec<u64>,
     /// What each port counted before its interface went away.
     pub(super) closed: Vec<PortCounters>,
+    /// Takes what is left of such ports.
+    remains: Sender<Remains>,
 }
 
 /// Nanoseconds up to ten seconds to within 1 %: 28 kB, copied in microseconds by whoever shows them, and no allocation
@@ -88,7 +91,12 @@ fn histogram() -> Histogram<u64> {
 }
 
 impl Running {
-    pub(super) fn new(node: Node, index: u16, records: Option<&Records>) -> Result<Self, ConfigError> {
+    pub(super) fn new(
+        node: Node,
+        index: u16,
+        records: Option<&Records>,
+        remains: Sender<Remains>,
+    ) -> Result<Self, ConfigError> {
         let core = Switch::new(node.switch)?;
         let count = node.ports.len();
         let delays = core.config().ports.iter().map(|port| port.delay.0);
@@ -111,6 +119,7 @@ impl Running {
             residence: vec![Residence::default(); count],
             lost_down: vec![0; count],
             closed: vec![PortCounters::default(); count],
+            remains,
             ports: node.ports,
         })
     }
@@ -337,7 +346,14 @@ impl Running {
                 port = port.describe().interface,
                 "the interface is gone; the port is absent until it comes back by name"
             );
-            let last = port.close(umem);
+            let last = if port.is_alive() {
+                port.close(umem)
+            } else {
+                let (last, remains) = port.abandon(umem);
+                // Nobody takes them any more only where the worker ends as well.
+                let _ = self.remains.send(remains);
+                last
+            };
             self.closed[number].add_closed(&last);
         }
     }
