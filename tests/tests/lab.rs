@@ -132,6 +132,21 @@ fn an_unmodified_ptp4l_profits_behind_edge_ports() {
 }
 
 #[test]
+fn an_unmodified_ptp4l_profits_between_transparent_clocks() {
+    let result = measured("transparent-clock", "5s", first_improves);
+    assert_eq!(
+        (&result["clocks"][0]["compensation"], &result["marking"]),
+        (&"transparent-clock".into(), &Value::Null)
+    );
+    let ports = result["ports"].as_array().unwrap();
+    let corrected = |name: &str| {
+        let port = ports.iter().find(|port| port["port"] == name).unwrap();
+        port["transparent_messages"].as_u64().unwrap()
+    };
+    assert!(corrected("client") > 100 && corrected("server") > 100 && corrected("load") == 0, "{result}");
+}
+
+#[test]
 fn two_clocks_behind_edge_ports_are_each_told_of_their_own_conversions() {
     let scratch = Scratch::new();
     // The second pair's hosts sit behind edge ports too: what is flooded to them is converted there as well, and must

@@ -106,6 +106,90 @@ fn edges_convert_for_a_clock_that_knows_no_marks_and_raw_is_still_told() {
 }
 
 #[test]
+fn a_hop_without_marks_leaves_words_and_ecn_alone_and_its_neighbours_do_not() {
+    // All three hops towards the client are congested; the one between s2 and s3 knows nothing of marks.
+    let text = r#"
+duration = "1500ms"
+warmup = "500ms"
+[marking]
+delta = "100us"
+thresholds = 256
+ecn-threshold = "100us"
+[switch.s1]
+[switch.s2]
+[switch.s3]
+[host.server]
+[host.client]
+[host.a]
+[[link]]
+between = ["server", "s1"]
+remark = "ect0"
+[[link]]
+between = ["a", "s1"]
+[[link]]
+between = ["s1", "s2"]
+rate = "10mbit"
+[[link]]
+between = ["s2", "s3"]
+rate = "9mbit"
+mark = false
+[[link]]
+between = ["s3", "client"]
+rate = "8mbit"
+remark = "ect0"
+[[flow]]
+name = "cross"
+from = "a"
+to = "client"
+kind = "poisson"
+load = 0.95
+size = "500B"
+sizes = "exponential"
+[[clock]]
+name = "ptp"
+server = "server"
+client = "client"
+transport = "udp4"
+"#;
+    let record = std::env::temp_dir().join(format!("plimsoll-lab-hop-{}.csv", std::process::id()));
+    let options = RunOptions { record: Some(RecordFile::new(record.clone()).unwrap()), publish: false };
+    let outcome = lab::run(topology("hop-off", text), &options, &Silent, &AtomicBool::new(false)).unwrap();
+    let csv = std::fs::read_to_string(&record).unwrap();
+    std::fs::remove_file(&record).unwrap();
+    assert_eq!(outcome.failed, Vec::<String>::new(), "{outcome}");
+    for (switch, port, marks) in [("s1", "s2", true), ("s2", "s3", false), ("s3", "client", true)] {
+        let found = outcome.ports.iter().find(|p| p.switch == switch && p.port == port).unwrap();
+        assert!(found.depth_bytes.max > 1000, "{switch} to {port} was not congested: {outcome}");
+        assert_eq!(found.marks.keys().any(|r| *r > 0), marks, "{switch} to {port}: {outcome}");
+        assert_eq!(found.ecn.get("marked").is_some_and(|n| *n > 0), marks, "{switch} to {port}: {outcome}");
+        assert!(marks || (found.marks.is_empty() && found.ecn.is_empty()), "{switch} to {port}: {outcome}");
+    }
+    // Syncs by that hop: word and ECN bits leave as they came, and some came with marks.
+    let head: Vec<&str> = csv.lines().next().unwrap().split(',').collect();
+    let column = |name: &str| head.iter().position(|column| *column == name).unwrap();
+    let cells = |line: &str| line.split(',').map(str::to_owned).collect::<Vec<_>>();
+    let syncs: Vec<_> = csv
+        .lines()
+        .map(cells)
+        .filter(|row| {
+            (row[0].as_str(), row[2].as_str()) == ("s2", "s3") && row[column("message_type")] == "0"
+        })
+        .collect();
+    assert!(syncs.len() > 50, "{} Syncs", syncs.len());
+    for row in &syncs {
+        let same = |before: &str, after: &str| row[column(before)] == row[column(after)];
+        assert!(same("word_before", "word_after") && same("ecn_before", "ecn_after"), "{row:?}");
+        assert_eq!(
+            (row[column("outcome")].as_str(), row[column("ecn_outcome")].as_str()),
+            ("off", "off"),
+            "{row:?}"
+        );
+    }
+    assert!(syncs.iter().any(|row| row[column("word_before")].as_str() > "40000000"));
+    assert!(syncs.iter().any(|row| row[column("ecn_before")] == "3"), "no CE came");
+}
+
+#[test]
 fn a_measurement_that_is_interrupted_says_so_and_keeps_what_it_has() {
     let t = topology("stopped", &CONGESTED.replace("1500ms", "60s"));
     let stop = AtomicBool::new(false);

@@ -4,7 +4,7 @@ use crate::record::Sink;
 use crate::topology::{ClockPlan, Hop};
 use hdrhistogram::Histogram;
 use plimsoll_core::wire::ptp::MessageId;
-use plimsoll_core::{MarkOutcome, config::wire_octets};
+use plimsoll_core::{EcnOutcome, MarkOutcome, config::wire_octets};
 use plimsoll_port::worker::{Fate, Record, Sent};
 use std::collections::{BTreeMap, HashMap};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -54,6 +54,10 @@ pub(crate) struct PortTally {
     pub(crate) marks: BTreeMap<u32, u64>,
     /// Messages whose counter could not take all of r.
     pub(crate) saturated: u64,
+    /// Frames by what became of their ECN bits, those apart that the port does not look at.
+    pub(crate) ecn: BTreeMap<EcnOutcome, u64>,
+    /// Messages whose residence went into correctionField.
+    pub(crate) transparent: u64,
     pub(crate) frames: u64,
     pub(crate) wire_octets: u64,
     /// Frames whose queue refused them.
@@ -75,6 +79,8 @@ impl PortTally {
             late_arrival: histogram(10_000_000_000),
             marks: BTreeMap::new(),
             saturated: 0,
+            ecn: BTreeMap::new(),
+            transparent: 0,
             frames: 0,
             wire_octets: 0,
             dropped: 0,
@@ -105,6 +111,10 @@ impl PortTally {
             *self.marks.entry(sent.mark.r).or_default() += 1;
             self.saturated += u64::from(sent.mark.outcome == MarkOutcome::Saturated);
         }
+        if !matches!(sent.mark.ecn, EcnOutcome::Off | EcnOutcome::NotIp) {
+            *self.ecn.entry(sent.mark.ecn).or_default() += 1;
+        }
+        self.transparent += u64::from(sent.residence_ns.is_some());
     }
 
     /// Frames that were taken as arrived later than stamped, by however little.
@@ -124,8 +134,9 @@ impl PortTally {
 pub(crate) struct Totals {
     /// By switch and port; `None` where nothing was recorded.
     ports: Vec<Vec<Option<Box<PortTally>>>>,
-    /// Nanoseconds that edge conversion added to each message's correctionField, by the port that did: a flooded
-    /// message is converted at every edge it leaves by, each copy by its own count.
+    /// Nanoseconds that edge conversion or a transparent clock added to each message's correctionField, by the port
+    /// that did: a flooded message is converted at every edge it leaves by, each copy by its own count. Of a residence
+    /// what an ideal switch would have added: the machine's lateness stays corrected, as it is beside marks.
     converted: HashMap<(Hop, MessageId), u64>,
 }
 
@@ -151,11 +162,14 @@ impl Totals {
     #[inline]
     pub(crate) fn take(&mut self, record: &Record, holds: impl FnOnce(u64) -> bool) {
         let Some(egress) = record.egress else { return };
-        if let (Fate::Sent(sent), Some(message)) = (&record.fate, record.message)
-            && sent.mark.converted_ns > 0
-        {
-            let hop = Hop { switch: record.switch, port: egress.0 };
-            *self.converted.entry((hop, message)).or_default() += sent.mark.converted_ns;
+        if let (Fate::Sent(sent), Some(message)) = (&record.fate, record.message) {
+            let residence =
+                sent.residence_ns.map_or(0, |ns| u64::try_from(ns - sent.lateness_ns).unwrap_or(0));
+            let added = sent.mark.converted_ns + residence;
+            if added > 0 {
+                let hop = Hop { switch: record.switch, port: egress.0 };
+                *self.converted.entry((hop, message)).or_default() += added;
+            }
         }
         let at = match &record.fate {
             Fate::Sent(sent) => sent.released.0,
@@ -171,13 +185,13 @@ impl Totals {
         }
     }
 
-    /// Nanoseconds that edges added to a message of this clock pair.
+    /// Nanoseconds that edges and transparent clocks added to a message of this clock pair.
     pub(crate) fn converted_on_the_way(&self, plan: &ClockPlan, message: &MessageId) -> u64 {
         // Requests go to the server, Syncs to the client.
         self.converted(if message.message_type == 1 { &plan.to_server } else { &plan.to_client }, message)
     }
 
-    /// Nanoseconds that edges on this way added to a message.
+    /// Nanoseconds that those on this way added to a message.
     fn converted(&self, hops: &[Hop], message: &MessageId) -> u64 {
         hops.iter().filter_map(|hop| self.converted.get(&(*hop, *message))).sum()
     }
@@ -299,11 +313,18 @@ mod tests {
             let record = Record { switch, egress, message: Some(message), ..record(500_000, 0, 3, edge) };
             tally.take(&record, &[]).unwrap();
         }
+        // A transparent clock that released it 5 ns late.
+        let transparent = record(500_000, 0, 5, MarkRecord::default());
+        let Fate::Sent(sent) = transparent.fate else { panic!() };
+        let fate = Fate::Sent(Sent { residence_ns: Some(105), ..sent });
+        let at_clock = Record { switch: 2, fate, message: Some(message), ..transparent };
+        tally.take(&at_clock, &[]).unwrap();
         let totals = tally.totals();
         let port = totals.port(0, 1).unwrap();
         assert_eq!((port.marks.clone(), port.saturated), (BTreeMap::from([(0, 1), (3, 2)]), 1));
         let way = [Hop { switch: 0, port: 1 }, Hop { switch: 1, port: 2 }];
         assert_eq!(totals.converted(&way, &message), 430);
+        assert_eq!(totals.converted(&[Hop { switch: 2, port: 1 }], &message), 100);
         assert_eq!(totals.converted(&way, &MessageId { sequence_id: 8, ..message }), 0);
     }
 }

@@ -42,7 +42,8 @@ impl ClockOutcome {
             compensation: plan.compensation,
             logged,
             counters: recording.counters,
-            sequence_repeats: repeats && plan.compensation == Compensation::Edge,
+            sequence_repeats: repeats
+                && matches!(plan.compensation, Compensation::Edge | Compensation::TransparentClock),
         }
     }
 }

@@ -10,8 +10,9 @@ pub use ports::{DepthBytes, PortOutcome};
 pub use table::{Table, time};
 
 use crate::lab::{Lab, Pinning};
-use crate::topology::Topology;
+use crate::topology::{CounterKind, Topology, largest_count};
 use crate::traffic::FlowReport;
+use plimsoll_core::Counter;
 use serde::Serialize;
 
 /// 99th percentile of late releases, ns, above which times are not to be trusted. On a CPU of its own the worker stays
@@ -29,6 +30,10 @@ pub struct Marking {
     pub thresholds: u32,
     /// N.
     pub counter_max: u32,
+    /// How a count is written.
+    pub counter: CounterKind,
+    /// Whether requests and responses have counts of their own.
+    pub forward_reverse: bool,
 }
 
 /// What a host's own stack dropped at its interface, since the lab stands.
@@ -53,6 +58,8 @@ pub struct Outcome {
     pub seed: u64,
     /// How the network marks; `null` where it does not.
     pub marking: Option<Marking>,
+    /// Where classical ECN begins to mark, as time on the link; `null` where it does not.
+    pub ecn_threshold_ns: Option<f64>,
     /// The clock pairs.
     pub clocks: Vec<ClockOutcome>,
     /// The flows, from their start to their end, settling included.
@@ -110,8 +117,14 @@ impl Outcome {
             marking: topology.marking.map(|mark| Marking {
                 delta_ns: mark.delta_ps as f64 / 1e3,
                 thresholds: mark.thresholds,
-                counter_max: mark.counter_max,
+                counter_max: largest_count(&mark),
+                counter: match mark.counter {
+                    Counter::Integer | Counter::IntegerBoth => CounterKind::Integer,
+                    Counter::Shift | Counter::ShiftBoth => CounterKind::BitShift,
+                },
+                forward_reverse: matches!(mark.counter, Counter::IntegerBoth | Counter::ShiftBoth),
             }),
+            ecn_threshold_ns: topology.ecn.map(|ecn| ecn.threshold_ps as f64 / 1e3),
             clocks: Vec::new(),
             flows: Vec::new(),
             ports: Vec::new(),

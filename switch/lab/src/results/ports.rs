@@ -54,6 +54,12 @@ pub struct PortOutcome {
     /// Frames lost at the interface, around the switch, by reason, since the lab stands. `before_xdp` is what the
     /// neighbour sent faster than its end of the link takes.
     pub losses: BTreeMap<&'static str, u64>,
+    /// Frames by what became of their ECN bits, where the port marks those.
+    pub ecn: BTreeMap<&'static str, u64>,
+    /// Messages whose residence a transparent clock added to correctionField.
+    pub transparent_messages: u64,
+    /// Whether its link was held at the end.
+    pub held: bool,
 }
 
 impl PortOutcome {
@@ -74,6 +80,9 @@ impl PortOutcome {
             late_arrival: Lateness { within_1us: 1.0, ..Lateness::default() },
             mode: "simulated".to_owned(),
             losses: BTreeMap::new(),
+            ecn: BTreeMap::new(),
+            transparent_messages: 0,
+            held: false,
         };
         if let Some(tally) = tally {
             let depth = |q| tally.depth.value_at_quantile(q);
@@ -84,6 +93,8 @@ impl PortOutcome {
             outcome.depth_bytes = DepthBytes { p50: depth(0.5), p99: depth(0.99), max: tally.depth.max() };
             outcome.marks.clone_from(&tally.marks);
             outcome.saturated = tally.saturated;
+            outcome.ecn = tally.ecn.iter().map(|(what, n)| (what.name(), *n)).collect();
+            outcome.transparent_messages = tally.transparent;
             outcome.release_late = Lateness::of(&tally.release_late);
             outcome.inversions = tally.inversions();
             outcome.late_arrival = Lateness::of(&tally.late_arrival);
@@ -105,8 +116,9 @@ impl Outcome {
 
     /// What the machine did around them; `snapshot` is of the running worker, `last` of the stopped one.
     pub(crate) fn take_machine(&mut self, snapshot: &Snapshot, last: &Snapshot) {
-        let seen = snapshot.switches.iter().flat_map(|switch| &switch.ports);
-        for (port, seen) in self.ports.iter_mut().zip(seen) {
+        let seen = snapshot.switches.iter().flat_map(|switch| switch.ports.iter().zip(&switch.stats.ports));
+        for (port, (seen, core)) in self.ports.iter_mut().zip(seen) {
+            port.held = core.held;
             match &seen.description {
                 Some(description) => {
                     port.mode = description.mode.name().to_owned();

@@ -2,7 +2,7 @@
 
 use super::table::{octets, rate, time};
 use super::{Outcome, PortOutcome, Table};
-use crate::topology::Compensation;
+use crate::topology::{Compensation, CounterKind};
 use std::fmt;
 
 impl fmt::Display for Outcome {
@@ -10,11 +10,15 @@ impl fmt::Display for Outcome {
         if !self.clocks.is_empty() {
             writeln!(f, "offset error: raw, compensated, improvement")?;
             writeln!(f, "{}", self.clock_table())?;
-            for clock in self.clocks.iter().filter(|c| c.compensation == Compensation::Edge) {
+            for clock in &self.clocks {
+                let own = match clock.compensation {
+                    Compensation::None | Compensation::Clock => continue,
+                    Compensation::Edge => "conversions",
+                    Compensation::TransparentClock => "corrections (but for the machine's lateness)",
+                };
                 writeln!(
                     f,
-                    "{}: compensated is what it measured; raw is that without what the switch recorded of its own \
-                     conversions\n",
+                    "{}: compensated is what it measured; raw is that without what the switch recorded of its own {own}\n",
                     clock.report.name
                 )?;
             }
@@ -43,6 +47,20 @@ impl fmt::Display for Outcome {
                     port.port,
                     losses.join(", ")
                 )?;
+            }
+            for port in self.ports.iter().filter(|port| port.held) {
+                writeln!(f, "switch {}, port {}: its link is held", port.switch, port.port)?;
+            }
+            for port in self.ports.iter().filter(|port| port.transparent_messages > 0) {
+                writeln!(
+                    f,
+                    "switch {}, port {}: as a transparent clock it corrected {} messages",
+                    port.switch, port.port, port.transparent_messages
+                )?;
+            }
+            for port in self.ports.iter().filter(|port| !port.ecn.is_empty()) {
+                let ecn: Vec<_> = port.ecn.iter().map(|(what, n)| format!("{what} {n}")).collect();
+                writeln!(f, "switch {}, port {}: ECN: {}", port.switch, port.port, ecn.join(", "))?;
             }
         }
         if self.flows.iter().any(|flow| flow.lost_frames > flow.lost_in_sink) {
@@ -83,7 +101,7 @@ impl Outcome {
                 let once = |text: String| if number == 0 { text } else { String::new() };
                 let (compensated, improvement) = match clock.compensation {
                     Compensation::None => ("-".to_owned(), "-".to_owned()),
-                    Compensation::Clock | Compensation::Edge => (
+                    Compensation::Clock | Compensation::Edge | Compensation::TransparentClock => (
                         time(compensated),
                         if raw > 0.0 {
                             format!("{:.1} %", (1.0 - compensated / raw) * 100.0)
@@ -192,6 +210,15 @@ impl Outcome {
         }
         if let Some(m) = self.marking {
             write!(f, "; delta {}, R {}", time(m.delta_ns), m.thresholds)?;
+            if m.counter != CounterKind::Integer {
+                f.write_str(", bit shift")?;
+            }
+            if m.forward_reverse {
+                f.write_str(", forward and reverse")?;
+            }
+        }
+        if let Some(ns) = self.ecn_threshold_ns {
+            write!(f, "; ECN from {} on", time(ns))?;
         }
         writeln!(f)?;
         for warning in &self.warnings {
@@ -257,7 +284,14 @@ mod tests {
             lab: "one-hop".into(),
             duration_s: 20.0,
             seed: 1,
-            marking: Some(Marking { delta_ns: 10_000.0, thresholds: 128, counter_max: 1_073_741_823 }),
+            marking: Some(Marking {
+                delta_ns: 10_000.0,
+                thresholds: 128,
+                counter_max: 1_073_741_823,
+                counter: CounterKind::Integer,
+                forward_reverse: false,
+            }),
+            ecn_threshold_ns: None,
             clocks: vec![clock("ptp", Compensation::Clock), clock("bare", Compensation::None)],
             flows: Vec::new(),
             ports: vec![PortOutcome {
@@ -276,6 +310,9 @@ mod tests {
                 late_arrival: Lateness { count: 0, within_1us: 1.0, ..lateness },
                 mode: "native".into(),
                 losses: BTreeMap::from([("before_xdp", 7)]),
+                ecn: BTreeMap::new(),
+                transparent_messages: 0,
+                held: false,
             }],
             hosts: vec![HostOutcome { name: "client".into(), rx_dropped: 1, tx_dropped: 0 }],
             pinning: Some(Pinning { worker_cpu: 1, other_cpus: vec![0], shared: false }),
@@ -308,6 +345,32 @@ one-hop: measured 20.0 s, seed 1; worker on CPU 1, everything else on 0; delta 1
 warning: a thing
 "
         );
+    }
+
+    #[test]
+    fn ecn_transparent_clocks_and_holds_are_told_where_they_are_used() {
+        let mut outcome = outcome();
+        let plain = outcome.to_string();
+        assert!(
+            !plain.contains("ECN") && !plain.contains("transparent") && !plain.contains("held"),
+            "{plain}"
+        );
+        let port = &mut outcome.ports[0];
+        port.ecn = BTreeMap::from([("below", 5), ("marked", 3)]);
+        (port.transparent_messages, port.held) = (12, true);
+        outcome.ecn_threshold_ns = Some(120_000.0);
+        outcome.clocks[0].compensation = Compensation::TransparentClock;
+        let told = outcome.to_string();
+        for line in [
+            "ptp: compensated is what it measured; raw is that without what the switch recorded of its own corrections (but \
+             for the machine's lateness)\n",
+            "\nswitch s1, port client: its link is held\n",
+            "\nswitch s1, port client: as a transparent clock it corrected 12 messages\n",
+            "\nswitch s1, port client: ECN: below 5, marked 3\n",
+            "; delta 10.0 us, R 128; ECN from 120 us on\n",
+        ] {
+            assert!(told.contains(line), "{line:?} in {told}");
+        }
     }
 
     #[test]

@@ -40,6 +40,8 @@ pub enum Compensation {
     Clock,
     /// The switch ports beside both hosts, by correctionField: any clock profits.
     Edge,
+    /// Nobody, there are no marks: transparent clocks on the way write what messages waited into correctionField.
+    TransparentClock,
 }
 
 macro_rules! named {
@@ -61,7 +63,7 @@ macro_rules! named {
 
 named! {
     Daemon { Plimsoll = "plimsoll", Ptp4l = "ptp4l" }
-    Compensation { None = "none", Clock = "clock", Edge = "edge" }
+    Compensation { None = "none", Clock = "clock", Edge = "edge", TransparentClock = "transparent-clock" }
 }
 
 /// One clock pair.
@@ -100,7 +102,7 @@ impl ClockPlan {
         MarkScale {
             // Nobody takes marks into account: the clock is what it is.
             delta_ps: match self.compensation {
-                Compensation::None => 0,
+                Compensation::None | Compensation::TransparentClock => 0,
                 Compensation::Clock | Compensation::Edge => marking.map_or(0, |mark| mark.delta_ps),
             },
             saturated_at: match self.saturated_at {
@@ -179,18 +181,21 @@ fn compensation(
     let fail = |problem: String, remedy: &str| {
         Err(source.error(written.map(toml::Spanned::span), "clock.compensation", problem, remedy))
     };
-    if asked != Compensation::None && marking.is_none() {
-        return fail(format!("is \"{asked}\" without [marking]"), "write [marking] with delta, or \"none\"");
-    }
-    if asked != Compensation::None && !counted {
-        let problem = format!("is \"{asked}\", but no carrier of [marking] is in this clock's messages");
-        return fail(problem, "write carriers = [\"ptp\", \"ntp\"] there, or \"none\"");
-    }
     if clock.daemon == Daemon::Ptp4l && clock.transport.0.is_ntp() {
         return fail(
             "stands at a ptp4l over NTP".into(),
             "write daemon = \"plimsoll\", or a transport of PTP",
         );
+    }
+    if matches!(asked, Compensation::None | Compensation::TransparentClock) {
+        return Ok(asked);
+    }
+    if marking.is_none() {
+        return fail(format!("is \"{asked}\" without [marking]"), "write [marking] with delta, or \"none\"");
+    }
+    if !counted {
+        let problem = format!("is \"{asked}\", but no carrier of [marking] is in this clock's messages");
+        return fail(problem, "write carriers = [\"ptp\", \"ntp\"] there, or \"none\"");
     }
     if asked == Compensation::Edge && clock.transport.0.is_ntp() {
         let remedy = "write \"clock\": NTP has no correctionField that an edge could write into";
@@ -203,6 +208,25 @@ fn compensation(
         );
     }
     Ok(asked)
+}
+
+/// The same where `some` port on the way is a transparent clock, or none is: without marks these compensate.
+fn by_transparent_clocks(
+    source: &Source<'_>,
+    clock: &Clock,
+    compensation: Compensation,
+    some: bool,
+) -> Result<Compensation, TopologyError> {
+    let some = some && !clock.transport.0.is_ntp();
+    match (compensation, &clock.compensation) {
+        (Compensation::None, None) if some => Ok(Compensation::TransparentClock),
+        (Compensation::TransparentClock, Some(written)) if !some => {
+            let problem = "is \"transparent-clock\", but no port on its way is one";
+            let remedy = "write transparent-clock = true at the links on its way, and a transport of PTP";
+            Err(source.error(Some(written.span()), "clock.compensation", problem, remedy))
+        }
+        _ => Ok(compensation),
+    }
 }
 
 pub(super) fn plan(
@@ -242,7 +266,12 @@ pub(super) fn plan(
             daemon: clock.daemon,
             transport: clock.transport.0,
             interval_ns: interval(source, clock)?,
-            compensation: compensation(source, clock, marking)?,
+            compensation: by_transparent_clocks(
+                source,
+                clock,
+                compensation(source, clock, marking)?,
+                to_client.iter().chain(&to_server).any(|hop| port(switches, hop).transparent_clock),
+            )?,
             domain,
             seed: stream(seed, index),
             saturated_at: [&to_client, &to_server]

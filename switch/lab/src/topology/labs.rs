@@ -13,6 +13,10 @@ pub struct BuiltIn {
 pub const BUILT_IN: &[BuiltIn] = &[
     BuiltIn { name: "one-hop", text: include_str!("../../../../scripts/labs/one-hop.toml") },
     BuiltIn { name: "one-hop-ptp4l", text: include_str!("../../../../scripts/labs/one-hop-ptp4l.toml") },
+    BuiltIn {
+        name: "transparent-clock",
+        text: include_str!("../../../../scripts/labs/transparent-clock.toml"),
+    },
     BuiltIn { name: "three-hop", text: include_str!("../../../../scripts/labs/three-hop.toml") },
     BuiltIn { name: "idle", text: include_str!("../../../../scripts/labs/idle.toml") },
 ];

@@ -7,7 +7,7 @@ use plimsoll_core::config::MAX_COUNT;
 use plimsoll_core::{
     Carriers, Counter, Depth, DepthScope, DepthUnit, EcnConfig, EcnScope, MarkConfig, Rate, Span,
 };
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use std::ops::Range;
 use toml::Spanned;
 
@@ -19,7 +19,7 @@ const CELL: u32 = 80;
 const LONGEST: Span = Span { ps: 1_000_000_000_000 };
 
 /// How a count is written.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum CounterKind {
     /// As an integer.

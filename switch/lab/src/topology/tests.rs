@@ -90,6 +90,31 @@ fn edges_stand_beside_the_hosts_whose_clock_asks_for_them() {
 }
 
 #[test]
+fn transparent_clocks_on_the_way_compensate_by_themselves() {
+    let t = Topology::load("transparent-clock", &Overrides::default()).unwrap();
+    assert_eq!((t.clocks[0].compensation, t.clocks[0].saturated_at), (Compensation::TransparentClock, 0));
+    let lab = BUILT_IN.iter().find(|lab| lab.name == "transparent-clock").unwrap().text;
+    let told = |keys: &str| parse(&format!("{lab}{keys}"));
+    assert_eq!(told("compensation = \"none\"").unwrap().clocks[0].compensation, Compensation::None);
+    let asked = "compensation = \"transparent-clock\"";
+    assert!(told(asked).is_ok());
+    let bare = format!("{lab}{asked}").replace("transparent-clock = true", "");
+    let message = refusal(&bare);
+    assert!(
+        message
+            .contains("clock.compensation: is \"transparent-clock\", but no port on its way is one; write"),
+        "{message}"
+    );
+    let ntp = lab.replace("udp4", "ntp4").replace("daemon = \"ptp4l\"", "");
+    assert_eq!(parse(&ntp).unwrap().clocks[0].compensation, Compensation::None, "NTP has no correctionField");
+    // Beside marks the clock takes both into account.
+    let mixed = lab.replacen("transparent-clock = true", "", 1)
+        + "daemon = \"plimsoll\"\n[marking]\ndelta = \"60us\"";
+    let mixed = parse(&mixed.replace("daemon = \"ptp4l\"\n", "")).unwrap();
+    assert_eq!(mixed.clocks[0].compensation, Compensation::Clock);
+}
+
+#[test]
 fn three_hops_add_up_trust_each_other_and_share_delta() {
     let t = Topology::load("three-hop", &Overrides::default()).unwrap();
     let trusted: Vec<_> = t.switches[1].config.ports.iter().map(|p| (p.name.as_str(), p.trust)).collect();
@@ -456,7 +481,7 @@ fn flows_and_clocks_are_refused_where_they_cannot_be() {
     let missing = Topology::load("two-hop", &Overrides::default()).unwrap_err().to_string();
     assert_eq!(
         missing,
-        "two-hop: no lab of this name is built in; there are one-hop, one-hop-ptp4l, three-hop, idle; a file of your \
+        "two-hop: no lab of this name is built in; there are one-hop, one-hop-ptp4l, transparent-clock, three-hop, idle; a file of your \
          own needs its path"
     );
     assert!(

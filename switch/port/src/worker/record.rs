@@ -309,6 +309,11 @@ mod tests {
     }
 
     #[test]
+    fn octets_on_the_way_cost_a_pointer_beside_the_record() {
+        assert_eq!(size_of::<Entry>(), size_of::<Record>() + 8);
+    }
+
+    #[test]
     fn without_octets_there_are_no_buffers() {
         let records = Records::new(2, RecordWhat::All);
         let mut recorder = records.recorder(0);
