@@ -8,7 +8,7 @@ use std::{
 use anyhow::Result;
 use plimsoll_core::SwitchConfig;
 use plimsoll_lab::{
-    record::{self, Collector, PortNames},
+    record::{self, Collector, PortNames, RecordClock},
     topology::{RunFile, RunSwitch},
 };
 use plimsoll_port::{
@@ -46,7 +46,8 @@ pub(crate) fn run(args: &Run) -> Result<ExitCode> {
     // Once the ports are ours: a start that is refused leaves an older record as it is.
     let (records, collector) = match &args.record {
         Some(record) => {
-            let (records, sink) = (record::queue(Some(record)), record.create(names(&file))?);
+            let (records, sink) =
+                (record::queue(Some(record)), record.create(names(&file), RecordClock::Monotonic)?);
             (Some(records.clone()), Some(Collector::start(records, vec![sink])))
         }
         None => (None, None),

@@ -4,7 +4,7 @@ use super::{Lab, LabError, Progress, StateFile, Traffic};
 use crate::clock::{Client, ClientConfig, Recording, Server, ServerConfig};
 use crate::ptp4l;
 use crate::record::tally::{Tally, Window};
-use crate::record::{self, Collector, RecordFile, Sink};
+use crate::record::{self, Collector, RecordClock, RecordFile, Sink};
 use crate::results::{ClockOutcome, Outcome};
 use crate::topology::{ClockPlan, Daemon, Topology};
 use rustix::time::{ClockId, clock_gettime};
@@ -67,7 +67,7 @@ fn measure(
     let tally = Tally::new(Arc::clone(&window));
     let mut sinks: Vec<Box<dyn Sink>> = vec![Box::new(tally.clone())];
     if let Some(file) = &options.record {
-        sinks.push(file.create(topology.port_names())?);
+        sinks.push(file.create(topology.port_names(), RecordClock::Monotonic)?);
     }
     let mut listed = options.publish.then(|| StateFile::claim(&topology.name)).transpose()?;
     let records = record::queue(options.record.as_ref());

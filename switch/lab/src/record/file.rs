@@ -28,6 +28,15 @@ enum Format {
     Pcapng,
 }
 
+/// Whose time records tell.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RecordClock {
+    /// CLOCK_MONOTONIC: a capture tells it as CLOCK_REALTIME, as other captures of this machine do.
+    Monotonic,
+    /// A simulator's, from 0 on: a capture begins in 1970, and is the same each time.
+    Virtual,
+}
+
 /// A file that cannot be written.
 #[derive(Debug, thiserror::Error)]
 #[error("record {path}: {call}: {source}; {remedy}")]
@@ -68,7 +77,7 @@ impl RecordFile {
     ///
     /// # Errors
     /// It cannot be created, or not be written to.
-    pub fn create(&self, names: PortNames) -> Result<Box<dyn Sink>, RecordError> {
+    pub fn create(&self, names: PortNames, clock: RecordClock) -> Result<Box<dyn Sink>, RecordError> {
         let file = File::create(&self.path).map_err(|source| RecordError {
             path: self.path.display().to_string(),
             call: "create",
@@ -78,7 +87,7 @@ impl RecordFile {
         let (path, file) = (self.path.clone(), BufWriter::with_capacity(BUFFER, file));
         Ok(match self.format {
             Format::Csv => Box::new(CsvFile::start(path, file, names)?),
-            Format::Pcapng => Box::new(PcapngFile::start(path, file, names)?),
+            Format::Pcapng => Box::new(PcapngFile::start(path, file, names, clock)?),
         })
     }
 }

@@ -8,7 +8,7 @@ pub(crate) mod tally;
 
 pub use collector::{Collector, Sink};
 pub use csv::CSV_HEADER;
-pub use file::{RecordError, RecordFile, queue};
+pub use file::{RecordClock, RecordError, RecordFile, queue};
 
 /// Names of switches with those of their ports, in the worker's order.
 pub type PortNames = Vec<(String, Vec<String>)>;

@@ -3,7 +3,7 @@
 //! Times are those of the release, in ns of CLOCK_REALTIME as it stood beside the worker's CLOCK_MONOTONIC when the file
 //! was created: a step of the clock later leaves them as they are. Frames that were dropped are not in it.
 
-use super::{PortNames, RecordError, Sink};
+use super::{PortNames, RecordClock, RecordError, Sink};
 use pcap_file::pcapng::PcapNgWriter;
 use pcap_file::pcapng::blocks::enhanced_packet::{EnhancedPacketBlock, EnhancedPacketOption};
 use pcap_file::pcapng::blocks::interface_description::{
@@ -31,17 +31,25 @@ pub(super) struct PcapngFile {
     names: PortNames,
     /// The number of each switch's first interface.
     first: Vec<u32>,
-    /// CLOCK_REALTIME - CLOCK_MONOTONIC.
+    /// What is added to the records' time.
     epoch: Duration,
     comment: String,
 }
 
 impl PcapngFile {
     /// Writes the section's head and its interfaces.
-    pub(super) fn start(path: PathBuf, out: BufWriter<File>, names: PortNames) -> Result<Self, RecordError> {
-        let epoch = epoch();
+    pub(super) fn start(
+        path: PathBuf,
+        out: BufWriter<File>,
+        names: PortNames,
+        clock: RecordClock,
+    ) -> Result<Self, RecordError> {
+        let epoch = match clock {
+            RecordClock::Monotonic => realtime_ahead(),
+            RecordClock::Virtual => Duration::ZERO,
+        };
         let about = format!(
-            "frames as Plimsoll {} released them; comments tell time by CLOCK_MONOTONIC, {} ns before that of the frames",
+            "frames as Plimsoll {} released them; the arrival in a comment is told {} ns earlier",
             env!("CARGO_PKG_VERSION"),
             epoch.as_nanos()
         );
@@ -142,7 +150,7 @@ fn comment(out: &mut String, record: &Record, sent: &Sent, ingress: &str) {
 }
 
 /// CLOCK_REALTIME - CLOCK_MONOTONIC, which nothing on a machine of today makes negative.
-fn epoch() -> Duration {
+fn realtime_ahead() -> Duration {
     let now = |clock| {
         let t = clock_gettime(clock);
         Duration::new(t.tv_sec.unsigned_abs(), t.tv_nsec as u32)

@@ -33,7 +33,7 @@ mod world;
 pub use repeat::{Headline, Repeated, repeat};
 
 use crate::lab::Progress;
-use crate::record::{RecordError, RecordFile, Sink};
+use crate::record::{RecordClock, RecordError, RecordFile, Sink};
 use crate::results::{ClockOutcome, HostOutcome, Outcome};
 use crate::topology::{Daemon, Topology, message_octets};
 use crate::traffic::TrafficError;
@@ -112,7 +112,8 @@ pub fn run(
     let mut world = build::build(topology, &mut outcome.warnings)?;
     let from = topology.warmup.as_nanos() as u64;
     let until = Nanos(from + topology.duration.as_nanos() as u64);
-    let mut file = options.record.map(|file| file.create(topology.port_names())).transpose()?;
+    let mut file =
+        options.record.map(|file| file.create(topology.port_names(), RecordClock::Virtual)).transpose()?;
     let mut others = options.sinks;
     let mut sinks: Vec<&mut dyn Sink> = others.iter_mut().map(|sink| &mut **sink as &mut dyn Sink).collect();
     sinks.extend(file.as_mut().map(|file| &mut **file as &mut dyn Sink));

@@ -262,11 +262,14 @@ pub(crate) fn random_seed() -> u64 {
 fn check_overrides<'p>(
     source: &Source<'_>,
     overrides: &Overrides,
-    ports: impl Iterator<Item = &'p PortConfig> + Clone,
+    ports: impl Iterator<Item = &'p PortConfig>,
 ) -> Result<(), TopologyError> {
-    let marks = ports.clone().any(|port| port.mark.is_some());
-    let (uses_delta, ecn) =
-        (ports.clone().any(|port| port.edge), ports.clone().any(|port| port.ecn.is_some()));
+    let [mut marks, mut uses_delta, mut ecn] = [false; 3];
+    for port in ports {
+        marks |= port.mark.is_some();
+        uses_delta |= port.edge;
+        ecn |= port.ecn.is_some();
+    }
     let key = match overrides {
         Overrides { thresholds: Some(_), .. } if !marks => "--thresholds",
         Overrides { counter_max: Some(_), .. } if !marks => "--counter-max",
