@@ -9,7 +9,7 @@
 use std::collections::VecDeque;
 
 use crate::{
-    Depth, DepthScope, DepthUnit, Nanos, PortConfig,
+    Depth, DepthScope, DepthUnit, Nanos, PortConfig, Rule,
     class::CLASSES,
     config::wire_octets,
     link::{Instant, Pace},
@@ -37,7 +37,8 @@ pub(crate) struct Verdict {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Thresholds {
     /// In picoseconds on the link, exceeded strictly.
-    Time { delta_ps: u64, thresholds: u32, ecn_ps: u64 },
+    /// Twice the values, for half a delta: `shift` is what a depth is moved up by.
+    Time { delta: u64, shift: u64, thresholds: u32, ecn_ps: u64 },
     /// In cells, reached: by a shift for the counter, by comparison for ECN.
     Cells { shift: u32, thresholds: u32, ecn: u64 },
 }
@@ -52,11 +53,15 @@ impl Thresholds {
                 thresholds,
                 ecn: config.ecn.map_or(u64::MAX, |ecn| ecn.cells(rate, octets)),
             },
-            _ => Self::Time {
-                delta_ps: config.mark.map_or(u64::MAX, |mark| mark.delta_ps),
-                thresholds,
-                ecn_ps: config.ecn.map_or(u64::MAX, |ecn| ecn.threshold_ps),
-            },
+            _ => {
+                let delta = config.mark.map_or(u64::MAX, |mark| mark.delta_ps);
+                let shift = match config.mark.map(|mark| mark.rule) {
+                    Some(Rule::Centred) => delta,
+                    _ => 0,
+                };
+                let ecn_ps = config.ecn.map_or(u64::MAX, |ecn| ecn.threshold_ps);
+                Self::Time { delta: delta.saturating_mul(2), shift, thresholds, ecn_ps }
+            }
         }
     }
 
@@ -64,8 +69,9 @@ impl Thresholds {
     #[inline]
     pub(crate) const fn judge(&self, depth: Measured) -> Verdict {
         match *self {
-            Self::Time { delta_ps, thresholds, ecn_ps } => {
-                Verdict { r: exceeded(depth.ps, delta_ps, thresholds), over: depth.ps > ecn_ps }
+            Self::Time { delta, shift, thresholds, ecn_ps } => {
+                let twice = depth.ps.saturating_mul(2).saturating_add(shift);
+                Verdict { r: exceeded(twice, delta, thresholds), over: depth.ps > ecn_ps }
             }
             Self::Cells { shift, thresholds, ecn } => {
                 Verdict { r: least(depth.value >> shift, thresholds), over: depth.value >= ecn }
@@ -74,10 +80,10 @@ impl Thresholds {
     }
 }
 
-/// How many of the thresholds `i * delta_ps`, i in 1..=`thresholds`, lie strictly below the depth.
+/// How many of the thresholds `i * delta`, i in 1..=`thresholds`, lie strictly below the depth.
 #[inline]
-const fn exceeded(depth_ps: u64, delta_ps: u64, thresholds: u32) -> u32 {
-    if depth_ps <= delta_ps { 0 } else { least((depth_ps - 1) / delta_ps, thresholds) }
+const fn exceeded(depth: u64, delta: u64, thresholds: u32) -> u32 {
+    if depth <= delta { 0 } else { least((depth - 1) / delta, thresholds) }
 }
 
 #[inline]
@@ -212,6 +218,29 @@ mod tests {
         ] {
             assert_eq!(thresholds.judge(Measured { value: 0, ps }), Verdict { r, over }, "{ps}");
         }
+    }
+
+    #[test]
+    fn centred_thresholds_lie_half_a_delta_lower() {
+        let centred = |delta: u64, ps: u64| {
+            let mut config = port(delta, u64::MAX, DepthUnit::Exact);
+            config.mark = config.mark.map(|mark| MarkConfig { rule: Rule::Centred, ..mark });
+            Thresholds::new(&config).judge(Measured { value: 0, ps }).r
+        };
+        let half = DELTA / 2;
+        for (ps, r) in [
+            (0, 0),
+            (half, 0),
+            (half + 1, 1),
+            (3 * half, 1),
+            (3 * half + 1, 2),
+            (7 * half + 1, 4),
+            (u64::MAX, 4),
+        ] {
+            assert_eq!(centred(DELTA, ps), r, "{ps}");
+        }
+        // Half of an odd delta: 1.5 ps are exceeded by 2.
+        assert_eq!([0, 1, 2, 4, 5].map(|ps| centred(3, ps)), [0, 0, 1, 1, 2]);
     }
 
     #[test]

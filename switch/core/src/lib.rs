@@ -38,7 +38,7 @@ pub mod wire;
 
 pub use config::{
     Carriers, ConfigError, Counter, Depth, DepthScope, DepthUnit, EcnConfig, EcnScope, Ect, FixedEntry,
-    MarkConfig, PortConfig, StormConfig, SwitchConfig,
+    MarkConfig, PortConfig, Rule, StormConfig, SwitchConfig,
 };
 pub use fdb::{FdbEntry, FdbStats};
 pub use frame::{Departure, Discard, Egress, Field, FrameId, MarkRecord, Pool, PortId};

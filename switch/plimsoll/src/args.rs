@@ -78,6 +78,9 @@ pub(crate) struct Marking {
     /// Thresholds per hop, R
     #[arg(long)]
     pub(crate) thresholds: Option<u32>,
+    /// Where the thresholds lie
+    #[arg(long)]
+    pub(crate) rule: Option<RuleArg>,
     /// Largest value of the marking counter, N
     #[arg(long)]
     pub(crate) counter_max: Option<u32>,
@@ -396,7 +399,8 @@ pub(crate) struct PlanEvaluate {
     pub(crate) json: bool,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, serde::Serialize)]
+#[serde(rename_all = "kebab-case")]
 pub(crate) enum RuleArg {
     /// Threshold i at i*delta, as in the paper
     Edge,

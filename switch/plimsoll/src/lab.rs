@@ -12,13 +12,13 @@ use plimsoll_core::Span;
 use plimsoll_lab::{
     lab::{self, Lab as Running, Progress, RunOptions, Silent, StateFile, Stderr, Traffic},
     results::Table,
-    topology::{BUILT_IN, CounterKind, Overrides, Topology},
+    topology::{BUILT_IN, CounterKind, Overrides, ThresholdRule, Topology},
 };
 use serde_json::json;
 
 use crate::{
     Usage,
-    args::{CounterArg, Lab, LabRun, LabUp, Marking, Overriding},
+    args::{CounterArg, Lab, LabRun, LabUp, Marking, Overriding, RuleArg},
     control::Server,
     serve,
 };
@@ -86,6 +86,10 @@ impl From<Marking> for Overrides {
         Self {
             delta: marking.delta,
             thresholds: marking.thresholds,
+            rule: marking.rule.map(|rule| match rule {
+                RuleArg::Edge => ThresholdRule::Edge,
+                RuleArg::Centred => ThresholdRule::Centred,
+            }),
             counter_max: marking.counter_max,
             counter: marking.counter.map(|counter| match counter {
                 CounterArg::Integer => CounterKind::Integer,

@@ -4,7 +4,7 @@ use std::collections::{HashMap, HashSet};
 
 use super::{
     Counter, DepthUnit, FixedEntry, MAX_CELL, MAX_COUNT, MAX_DELAY, MAX_DELTA, MAX_FDB, MAX_PORTS,
-    MAX_QUEUE_BYTES, MAX_QUEUE_FRAMES, MAX_RATE, MarkConfig, PortConfig, SwitchConfig, wire_octets,
+    MAX_QUEUE_BYTES, MAX_QUEUE_FRAMES, MAX_RATE, MarkConfig, PortConfig, Rule, SwitchConfig, wire_octets,
 };
 use crate::{PortId, Span, mark::ecn_capacity, wire::word::Word};
 
@@ -300,6 +300,10 @@ impl PortConfig {
             return Err(self.error(switch, key, problem, remedy));
         };
         let (DepthUnit::Cells { octets }, Some(mark)) = (self.depth.unit, self.mark) else { return Ok(()) };
+        if mark.rule == Rule::Centred {
+            let problem = "compares by a shift, which no centred threshold is".into();
+            return Err(self.error(switch, "depth.cells", problem, "leave rule = \"centred\" out".into()));
+        }
         if mark.cell_shift(rate, octets).is_some() {
             return Ok(());
         }

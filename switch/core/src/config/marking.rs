@@ -18,6 +18,8 @@ pub struct MarkConfig {
     pub counter_max: u32,
     /// delta in picoseconds, 1..=10^12 (1 s): the delay that one mark stands for; one value per network.
     pub delta_ps: u64,
+    /// Where the thresholds lie.
+    pub rule: Rule,
     /// The mode that a word without one gets; a word that has a valid mode is continued in its own.
     pub counter: Counter,
     /// What is marked.
@@ -31,6 +33,7 @@ impl MarkConfig {
             thresholds,
             counter_max: MAX_COUNT,
             delta_ps,
+            rule: Rule::Edge,
             counter: Counter::Integer,
             carriers: Carriers { ptp: true, ntp: true, ecn: false },
         }
@@ -60,6 +63,17 @@ impl MarkConfig {
 /// The octets that leave in `ps` at `rate`, to the nearest.
 fn nearest_octets(ps: u64, rate: Rate) -> u128 {
     (u128::from(ps) * u128::from(rate.0) + PS_OCTETS / 2) / PS_OCTETS
+}
+
+/// Where threshold i of a hop lies.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Hash)]
+pub enum Rule {
+    /// At i*delta (paper III-B): what is left of a wait is 0..delta.
+    #[default]
+    Edge,
+    /// At (i - 1/2)*delta, beyond the paper: what is left is -delta/2..delta/2, which is half the error without its
+    /// bias where there are few thresholds.
+    Centred,
 }
 
 /// How a count is written (paper IV-A, IV-B).

@@ -7,7 +7,7 @@ use crate::{Nanos, PortId, Rate, Span, wire::ethernet::Mac};
 
 pub use check::ConfigError;
 pub use marking::{
-    Carriers, Counter, Depth, DepthScope, DepthUnit, EcnConfig, EcnScope, Ect, MAX_COUNT, MarkConfig,
+    Carriers, Counter, Depth, DepthScope, DepthUnit, EcnConfig, EcnScope, Ect, MAX_COUNT, MarkConfig, Rule,
 };
 
 /// Largest rate of an emulated link in bit/s (10 Tbit/s): up to here the link clock's sums cannot overflow.

@@ -14,7 +14,7 @@ use model::{Left, Lost, Sent};
 use plimsoll_classify::Flags;
 use plimsoll_core::{
     Carriers, Counter, Departure, Depth, DepthScope, DepthUnit, EcnConfig, EcnOutcome, EcnScope, Ect,
-    MarkConfig, Nanos, PortConfig, Rate, SwitchConfig,
+    MarkConfig, Nanos, PortConfig, Rate, Rule, SwitchConfig,
 };
 use proptest::prelude::*;
 use std::collections::HashMap;
@@ -85,10 +85,11 @@ fn fit_cells(port: &mut PortConfig) {
     if port.depth.unit != (DepthUnit::Cells { octets: 0 }) {
         return;
     }
-    let (Some(rate), Some(mark)) = (port.rate, port.mark) else {
+    let (Some(rate), Some(mark)) = (port.rate, &mut port.mark) else {
         port.depth.unit = DepthUnit::Cells { octets: 80 };
         return;
     };
+    mark.rule = Rule::Edge;
     let k = model::k(mark.delta_ps, rate);
     let fits = (0..40)
         .map(|n| (k.is_multiple_of(1 << n), k >> n))
@@ -118,9 +119,11 @@ fn port() -> impl Strategy<Value = PortConfig> {
     ]);
     let carriers = (prop::bool::weighted(0.8), prop::bool::weighted(0.8), any::<bool>())
         .prop_map(|(ptp, ntp, ecn)| Carriers { ptp: ptp || !ntp, ntp, ecn });
-    let mark = (1u32..40, prop_oneof![Just(u32::MAX >> 2), 0u32..40], counter, carriers).prop_map(
-        |(r, n, counter, carriers)| MarkConfig {
+    let rule = prop_oneof![Just(Rule::Edge), Just(Rule::Centred)];
+    let mark = (1u32..40, prop_oneof![Just(u32::MAX >> 2), 0u32..40], rule, counter, carriers).prop_map(
+        |(r, n, rule, counter, carriers)| MarkConfig {
             counter_max: n.max(r),
+            rule,
             counter,
             carriers,
             ..MarkConfig::new(r, 0)

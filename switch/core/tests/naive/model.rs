@@ -1,7 +1,7 @@
 //! An obviously right, slow switch. It knows frames by what made them, not by their octets; keeps lists, not tables;
 //! and does all arithmetic in 1/rate ns, in which every arrival and every cost at `rate` bit/s is a whole number.
 
-use plimsoll_core::{DepthScope, DepthUnit, DropReason, MarkRecord, PortConfig, Rate, SwitchConfig};
+use plimsoll_core::{DepthScope, DepthUnit, DropReason, MarkRecord, PortConfig, Rate, Rule, SwitchConfig};
 
 use crate::marks::{self, Message, Taken};
 
@@ -278,17 +278,18 @@ fn treat(config: &SwitchConfig, port: usize, frame: &Sent, found: Found) -> Left
     let Found { ahead, measured, rate } = found;
     let settings = &config.ports[port];
     // Whole cells against K, to the nearest octet; all else exactly, and strictly.
-    let reaches = |i: u32, ps: u64| match settings.depth.unit {
+    let reaches = |halves: u32, ps: u64| match settings.depth.unit {
         DepthUnit::Cells { octets } => {
-            let cells = u128::from(i) * k(ps, Rate(rate as u64)) / u128::from(octets);
+            let cells = u128::from(halves / 2) * k(ps, Rate(rate as u64)) / u128::from(octets);
             measured >= cells.max(1)
         }
-        _ => measured * 1000 > u128::from(i) * u128::from(ps) * rate,
+        _ => measured * 2000 > u128::from(halves) * u128::from(ps) * rate,
     };
     let thresholds = settings.mark.map_or(0, |mark| mark.thresholds);
     let delta = settings.mark.map_or(0, |mark| mark.delta_ps);
-    let r = (1..=thresholds).filter(|&i| reaches(i, delta)).count() as u32;
-    let over = settings.ecn.is_some_and(|ecn| reaches(1, ecn.threshold_ps));
+    let lower = settings.mark.map_or(0, |mark| u32::from(mark.rule == Rule::Centred));
+    let r = (1..=thresholds).filter(|&i| reaches(2 * i - lower, delta)).count() as u32;
+    let over = settings.ecn.is_some_and(|ecn| reaches(2, ecn.threshold_ps));
     let (mark, correction) = marks::treat(config, port, frame, r, over);
     Left {
         frame: 0,

@@ -1,7 +1,7 @@
 //! A file as it is written. What the keys mean together is decided in the neighbouring modules.
 
 use super::values::{Each, LinkRate, MacText, Reserved, TransportName};
-use super::{Compensation, CounterKind, Daemon};
+use super::{Compensation, CounterKind, Daemon, ThresholdRule};
 use crate::traffic::PaperFlow;
 use plimsoll_core::{ByteCount, DepthScope, Ect, Rate, Span, StormConfig};
 use plimsoll_port::worker::{Idle, Stall};
@@ -54,6 +54,7 @@ impl File {
 pub(super) struct Marking {
     pub(super) delta: Option<Span>,
     pub(super) thresholds: Option<u32>,
+    pub(super) rule: Option<ThresholdRule>,
     pub(super) counter_max: Option<u32>,
     pub(super) counter: Option<CounterKind>,
     pub(super) forward_reverse: Option<bool>,

@@ -5,7 +5,7 @@ use super::error::{Source, TopologyError};
 use super::file::{CarrierName, Count, File, Marking, Scope};
 use plimsoll_core::config::MAX_COUNT;
 use plimsoll_core::{
-    Carriers, Counter, Depth, DepthScope, DepthUnit, EcnConfig, EcnScope, MarkConfig, Rate, Span,
+    Carriers, Counter, Depth, DepthScope, DepthUnit, EcnConfig, EcnScope, MarkConfig, Rate, Rule, Span,
 };
 use serde::{Deserialize, Serialize};
 use std::ops::Range;
@@ -26,6 +26,16 @@ pub enum CounterKind {
     Integer,
     /// As a thermometer, one bit a mark (the paper's bit shift).
     BitShift,
+}
+
+/// Where the thresholds of a hop lie.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum ThresholdRule {
+    /// At i*delta, as in the paper.
+    Edge,
+    /// At (i - 1/2)*delta.
+    Centred,
 }
 
 /// What is marked in this network, and by what depth.
@@ -110,6 +120,7 @@ impl<'a> Written<'a> {
         let about_counters = |m: &Marking| {
             m.delta.is_some()
                 || m.thresholds.is_some()
+                || m.rule.is_some()
                 || m.counter_max.is_some()
                 || m.counter.is_some()
                 || m.forward_reverse.is_some()
@@ -148,7 +159,11 @@ impl<'a> Written<'a> {
             self.check_span("delta", delta, "60us")?;
         }
         let config = MarkConfig::new(thresholds, delta.map_or(0, |delta| delta.ps));
-        Ok(MarkConfig { counter_max, counter, carriers: self.carriers()?, ..config })
+        let rule = match overrides.rule.or(self.key(|m| m.rule)) {
+            Some(ThresholdRule::Centred) => Rule::Centred,
+            Some(ThresholdRule::Edge) | None => Rule::Edge,
+        };
+        Ok(MarkConfig { counter_max, rule, counter, carriers: self.carriers()?, ..config })
     }
 
     fn carriers(&self) -> Result<Carriers, TopologyError> {
@@ -341,6 +356,7 @@ mod tests {
             counter: Some(CounterKind::BitShift),
             forward_reverse: Some(true),
             counter_max: Some(7),
+            rule: Some(ThresholdRule::Centred),
             ecn_threshold: Some(Span { ps: 5 }),
             ..Overrides::default()
         };
@@ -349,6 +365,7 @@ mod tests {
         let marks = with(text, &overrides).unwrap();
         let mark = marks.counters.unwrap();
         assert_eq!((mark.counter, mark.counter_max, mark.thresholds), (Counter::ShiftBoth, 7, 7));
+        assert_eq!(mark.rule, Rule::Centred);
         assert_eq!(marks.ecn, Some(EcnConfig { threshold_ps: 5, scope: EcnScope::All }));
     }
 

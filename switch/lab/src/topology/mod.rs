@@ -23,8 +23,8 @@ pub use error::TopologyError;
 pub use flows::FlowPlan;
 pub use hosts::{HostPlan, PREFIX_V4, PREFIX_V6};
 pub use labs::{BUILT_IN, BuiltIn};
-pub use marking::CounterKind;
 pub(crate) use marking::largest_count;
+pub use marking::{CounterKind, ThresholdRule};
 pub use network::{Cable, CableEnd, Node};
 pub use ports::SwitchPlan;
 pub use run::{RunFile, RunPort, RunSwitch};
@@ -60,6 +60,8 @@ pub struct Overrides {
     pub delta: Option<Span>,
     /// R.
     pub thresholds: Option<u32>,
+    /// Where the thresholds lie.
+    pub rule: Option<ThresholdRule>,
     /// N.
     pub counter_max: Option<u32>,
     /// How a count is written.
@@ -272,6 +274,7 @@ fn check_overrides<'p>(
     }
     let key = match overrides {
         Overrides { thresholds: Some(_), .. } if !marks => "--thresholds",
+        Overrides { rule: Some(_), .. } if !marks => "--rule",
         Overrides { counter_max: Some(_), .. } if !marks => "--counter-max",
         Overrides { counter: Some(_), .. } if !marks => "--counter",
         Overrides { forward_reverse: Some(_), .. } if !marks => "--forward-reverse",

@@ -16,7 +16,7 @@ use super::{
 };
 use crate::{
     Usage,
-    args::{ObjectiveArg, PlanSearch},
+    args::{ObjectiveArg, PlanSearch, RuleArg},
 };
 
 /// Exchanges drawn for a time uncertainty bound, at least; and in units of the share outside the bound.
@@ -44,6 +44,7 @@ struct Report {
 struct Marking {
     delta: String,
     thresholds: u32,
+    rule: RuleArg,
     counter_max: u32,
 }
 
@@ -129,7 +130,7 @@ fn report(args: &PlanSearch, named: &[Named]) -> Result<Report> {
         }
     };
     let pairs = named.iter().map(of_pair).collect();
-    let marking = Marking { delta, thresholds, counter_max: args.counter_max };
+    let marking = Marking { delta, thresholds, rule: args.rule, counter_max: args.counter_max };
     Ok(Report { marking, objective: name, pairs, good, by_thresholds, curve })
 }
 
@@ -194,11 +195,12 @@ fn text(report: &Report) -> String {
             format!("{:.1} %", pair.improvement * 100.0),
         ]);
     }
-    let Marking { delta, thresholds, counter_max } = &report.marking;
+    let Marking { delta, thresholds, rule, counter_max } = &report.marking;
+    let rule = if *rule == RuleArg::Centred { "rule = \"centred\"\n" } else { "" };
     text.push_str(&format!("{table}\nimprovement over delta, R = {thresholds}\n{}\n", plot(&report.curve)));
     text.push_str("for a file:\n\n");
     text.push_str(&format!(
-        "[marking]\ndelta = \"{delta}\"\nthresholds = {thresholds}\ncounter-max = {counter_max}\n"
+        "[marking]\ndelta = \"{delta}\"\nthresholds = {thresholds}\n{rule}counter-max = {counter_max}\n"
     ));
     text
 }
