@@ -2,6 +2,7 @@
 //! long as the thread is never out of work; on a quiet machine it is the figure per second.
 
 use anyhow::{Context, Result};
+use rustix::time::{ClockId, clock_gettime};
 use std::fs;
 
 /// A thread of this process.
@@ -32,6 +33,12 @@ impl ThreadTime {
         let first = text.split(' ').next().and_then(|first| first.parse().ok());
         first.with_context(|| format!("{}: {text:?} (needs CONFIG_SCHED_INFO)", self.path))
     }
+}
+
+/// Nanoseconds that the calling thread has had of its CPU: what else runs there meanwhile does not count.
+pub(crate) fn own_ns() -> u64 {
+    let t = clock_gettime(ClockId::ThreadCPUTime);
+    t.tv_sec as u64 * 1_000_000_000 + t.tv_nsec as u64
 }
 
 #[cfg(test)]

@@ -12,6 +12,8 @@ pub(crate) enum Asked {
     Nothing,
     AtMost(f64),
     AtLeast(f64),
+    /// From the first to the second.
+    Within(f64, f64),
 }
 
 impl Asked {
@@ -20,6 +22,7 @@ impl Asked {
             Self::Nothing => None,
             Self::AtMost(limit) => Some(measured <= limit),
             Self::AtLeast(limit) => Some(measured >= limit),
+            Self::Within(low, high) => Some((low..=high).contains(&measured)),
         }
     }
 }
@@ -98,6 +101,7 @@ impl Report {
                 Asked::Nothing => "-".into(),
                 Asked::AtMost(limit) => format!("<= {}", value(limit, row.unit)),
                 Asked::AtLeast(limit) => format!(">= {}", value(limit, row.unit)),
+                Asked::Within(low, high) => format!("{} .. {}", value(low, ""), value(high, row.unit)),
             };
             let pass = match row.pass {
                 None => "",
@@ -156,6 +160,8 @@ mod tests {
         let row = Row::new("core", "x", "ns", Asked::AtMost(80.0), vec![90.0, 70.0, 75.0]);
         assert_eq!((row.measured, row.pass), (75.0, Some(true)));
         assert_eq!(row.void_if(true, "disturbed").pass, Some(false));
+        let within = |measured| Row::new("core", "x", "%", Asked::Within(0.9, 1.1), vec![measured]).pass;
+        assert_eq!([0.8, 0.9, 1.1, 1.2, f64::NAN].map(within), [false, true, true, false, false].map(Some));
         let row = Row::new("core", "x", "ns", Asked::Nothing, vec![1.0]);
         assert_eq!(row.void_if(true, "disturbed").pass, None);
         assert_eq!(Row::new("a", "nothing measured", "", Asked::AtMost(1.0), vec![]).pass, Some(false));

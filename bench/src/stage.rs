@@ -107,7 +107,7 @@ impl Stage {
             nodes: vec![node],
             umem,
             cpu: Some(cpu),
-            idle: Idle::Spin,
+            idle: if setup.adaptive { Idle::Adaptive } else { Idle::Spin },
             records: setup.records.clone(),
         };
         Ok(Worker::spawn(config)?)
@@ -172,6 +172,8 @@ pub(crate) struct Setup {
     pub(crate) latency_ns: u64,
     /// Whether PTP messages carry the machine's lateness.
     pub(crate) correct_lateness: bool,
+    /// Whether the worker sleeps when there has been nothing to do for a while; else it spins.
+    pub(crate) adaptive: bool,
     /// Where ground truth goes.
     pub(crate) records: Option<Records>,
     /// How ports are opened.

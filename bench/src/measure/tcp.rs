@@ -11,11 +11,7 @@ use anyhow::{Context, Result, bail, ensure};
 use plimsoll_core::{PortConfig, Rate, config::wire_octets};
 use plimsoll_port::{PortCounters, worker::Worker};
 use serde_json::Value;
-use std::{
-    net::IpAddr,
-    thread,
-    time::{Duration, Instant},
-};
+use std::net::IpAddr;
 
 const GROUP: &str = "tcp";
 const RATE: Rate = Rate(100_000_000);
@@ -155,10 +151,10 @@ fn run(facts: &Facts, middle: Middle, family: Family, seconds: u32, figures: &mu
     let worker = start(facts, &stage, middle)?;
     let target = family.of(server);
     figures.ping_lost.push(ping(client, target)?);
-    let tcp = iperf3(client, server, target, &format!("-t {seconds} -O {OMIT}"))?;
+    let tcp = tools::iperf3(client, server, target, &format!("-t {seconds} -O {OMIT}"))?;
     figures.tcp.push(read_tcp(&tcp, family)?);
     if middle != Middle::Bridge {
-        let udp = iperf3(client, server, target, &format!("-u -b {UDP_MBIT}M -l 1400 -t {seconds}"))?;
+        let udp = tools::iperf3(client, server, target, &format!("-u -b {UDP_MBIT}M -l 1400 -t {seconds}"))?;
         figures.udp_lost.push(number(&udp, "/end/sum/lost_percent")?);
     }
     if let Some(worker) = worker {
@@ -200,31 +196,6 @@ fn ping(from: &Host, to: IpAddr) -> Result<f64> {
     let text = String::from_utf8_lossy(&output.stdout);
     let lost = text.split(", ").find_map(|part| part.strip_suffix("% packet loss"));
     lost.and_then(|n| n.trim().parse().ok()).with_context(|| format!("ping {to}: {text}"))
-}
-
-/// Runs iperf3 from one host to another; the client's JSON.
-fn iperf3(client: &Host, server: &Host, target: IpAddr, arguments: &str) -> Result<Value> {
-    const PATIENCE: Duration = Duration::from_secs(5);
-    let mut serving = tools::spawn(&server.namespace, "iperf3", "-s -1")?;
-    let until = Instant::now() + PATIENCE;
-    let result = loop {
-        let output = tools::output(&client.namespace, "iperf3", &format!("-c {target} -J {arguments}"))?;
-        let json: Value = serde_json::from_slice(&output.stdout)
-            .with_context(|| format!("iperf3: {}", String::from_utf8_lossy(&output.stderr)))?;
-        match json.get("error").and_then(Value::as_str) {
-            None => break Ok(json),
-            // The server is not up yet.
-            Some(error) if error.contains("unable to connect") && Instant::now() < until => {
-                thread::sleep(Duration::from_millis(50));
-            }
-            Some(error) => break Err(anyhow::anyhow!("iperf3 to {target}: {error}")),
-        }
-    };
-    if result.is_err() {
-        let _ = serving.kill();
-    }
-    serving.wait().context("iperf3 server")?;
-    result
 }
 
 fn read_tcp(json: &Value, family: Family) -> Result<Tcp> {

@@ -1,0 +1,339 @@
+//! One hop under load, watched from all sides: Sync messages from one host and cross traffic from another, both to a
+//! third, over one congested port. The switch's records, with the stamps of the ports' own XDP programs; and taps on the
+//! hosts' ends, which the switch has no part in.
+
+use crate::{
+    facts::Facts,
+    fifo::{self, Arrival},
+    generator::{self, Generated},
+    kernel::clock_ns,
+    messages::{Message, SeenSync, read_sync},
+    stage::{Host, Setup, Stack, Stage, port_name},
+    taps::Taps,
+    tools,
+};
+use anyhow::{Context, Result, bail, ensure};
+use plimsoll_classify::{TapPoint, TapRecord};
+use plimsoll_core::{EcnConfig, MarkConfig, PortConfig, Rate};
+use plimsoll_lab::traffic::{FlowKind, FlowSpec, SizeDistribution, Source};
+use plimsoll_port::worker::{Fate, Lateness, Record, RecordWhat, Records};
+use rand::{Rng as _, SeedableRng as _, rngs::SmallRng};
+use rand_distr::Exp1;
+use std::{
+    net::SocketAddr,
+    sync::atomic::{AtomicBool, Ordering},
+    thread,
+    time::{Duration, Instant},
+};
+
+/// Pipeline latency L of the labs.
+pub(crate) const LATENCY_NS: u64 = 100_000;
+/// Cross traffic of full frames, octets on the wire.
+const CROSS_WIRE: u32 = 1538;
+/// TCP payload of such a frame (IPv4, timestamps).
+const CROSS_TCP: u32 = 1448;
+/// How often taps and records are emptied.
+const DRAIN: Duration = Duration::from_millis(5);
+/// What is on its way at the end arrives within this.
+const REST: Duration = Duration::from_millis(300);
+/// Octets of the congested queue: a sender that was held up catches up with a burst.
+const QUEUE: u64 = 8_000_000;
+
+const SERVER: usize = 0;
+const LOAD: usize = 1;
+const CLIENT: usize = 2;
+
+/// What shares the port with the Sync messages.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Cross {
+    /// Full frames of UDP.
+    Udp(FlowKind),
+    /// One iperf3 flow that offers no more than the load.
+    Tcp,
+}
+
+/// What to watch.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Hop {
+    pub(crate) rate: Rate,
+    /// Share of the link that cross traffic takes.
+    pub(crate) load: f64,
+    pub(crate) cross: Cross,
+    pub(crate) mark: MarkConfig,
+    pub(crate) ecn: Option<EcnConfig>,
+    /// Whether messages carry the machine's own lateness.
+    pub(crate) correct_lateness: bool,
+    /// The Sync, its number apart.
+    pub(crate) sync: Message,
+    /// Sync messages a second, with gaps of exponential law: arrivals that see the queue as it is on average.
+    pub(crate) sync_per_second: f64,
+    pub(crate) span: Duration,
+    pub(crate) seed: u64,
+}
+
+/// One Sync, as all saw it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Watched {
+    /// When its host sent it.
+    pub(crate) sent_ns: u64,
+    /// Its wait on a naive FIFO link, by the XDP stamps of all frames.
+    pub(crate) wait_by_ports: u128,
+    /// The same, by when the hosts sent them.
+    pub(crate) wait_by_taps: u128,
+    /// The depth that the switch says it found, as time.
+    pub(crate) depth_ps: u64,
+    /// The wait that the switch gave it, ns rounded up.
+    pub(crate) wait_ns: u64,
+    /// r that the switch says it found.
+    pub(crate) r: u32,
+    /// The word that the switch says it left with.
+    pub(crate) left_with: u32,
+    /// As it reached its host.
+    pub(crate) arrived: SeenSync,
+    /// From its host to its host, what correctionField says of the switch's lateness taken off.
+    pub(crate) delay_ns: i64,
+    /// How long after its ideal end + L it reached its host.
+    pub(crate) late_ns: u64,
+}
+
+/// All that was seen.
+pub(crate) struct Seen {
+    pub(crate) syncs: Vec<Watched>,
+    /// Frames that the hosts sent and the switch never saw. With any, the waits by the hosts' taps are not the truth; those
+    /// by the ports' stamps are, for the switch does not know of these frames either.
+    pub(crate) lost_before: u64,
+    /// Frames that left and did not arrive.
+    pub(crate) lost_behind: u64,
+    /// Of all frames of the congested port.
+    pub(crate) late: Lateness,
+    pub(crate) inversions: u64,
+    /// Share of the link that all frames took.
+    pub(crate) used: f64,
+}
+
+/// A frame that left by the congested port.
+struct Passed {
+    arrival: Arrival,
+    sync: Option<PassedSync>,
+}
+
+struct PassedSync {
+    sequence: u16,
+    depth_ps: u64,
+    wait_ns: u64,
+    r: u32,
+    left_with: u32,
+    end_ns: u64,
+}
+
+impl Passed {
+    fn of(record: &Record) -> Option<Self> {
+        let Fate::Sent(sent) = &record.fate else { return None };
+        record.egress.filter(|port| usize::from(port.0) == CLIENT)?;
+        let sync = record.message.as_ref().map(|message| PassedSync {
+            sequence: message.sequence_id,
+            depth_ps: sent.depth_ps,
+            wait_ns: sent.start.since(record.arrived),
+            r: sent.mark.r,
+            left_with: sent.mark.after,
+            end_ns: sent.end.0,
+        });
+        Some(Self { arrival: Arrival { at_ns: record.stamp.0, len: record.len }, sync })
+    }
+}
+
+/// A frame that a tap saw.
+struct Tapped {
+    arrival: Arrival,
+    segments: u16,
+    sync: Option<SeenSync>,
+}
+
+/// What is drained while the hop runs.
+#[derive(Default)]
+struct Drained {
+    passed: Vec<Passed>,
+    sent: Vec<Tapped>,
+    arrived: Vec<Tapped>,
+}
+
+impl Drained {
+    fn tap(&mut self, record: &TapRecord, server: [u8; 6]) {
+        let sync = read_sync(record.head()).filter(|sync| sync.source == server);
+        let arrival = Arrival { at_ns: record.time, len: record.len };
+        let tapped = Tapped { arrival, segments: record.segments, sync };
+        if record.point == TapPoint::Egress as u8 { &mut self.sent } else { &mut self.arrived }.push(tapped);
+    }
+
+    /// In the order of their times: a ring has that of one CPU only.
+    fn sort(&mut self) {
+        self.passed.sort_by_key(|frame| frame.arrival.at_ns);
+        self.sent.sort_by_key(|frame| frame.arrival.at_ns);
+        self.arrived.sort_by_key(|frame| frame.arrival.at_ns);
+    }
+}
+
+impl Hop {
+    /// Builds the hop, runs it and takes it down.
+    ///
+    /// Fails where what is left would not be the truth: records or frames of the congested port were lost.
+    pub(crate) fn watch(&self, facts: &Facts) -> Result<Seen> {
+        let stage = Stage::new(3, Stack::Fixed)?;
+        let [server, load, client] = &stage.hosts[..] else { unreachable!("three hosts") };
+        let port = |number| PortConfig {
+            rate: Some(self.rate),
+            mark: Some(self.mark),
+            ecn: self.ecn,
+            queue_bytes: Some(QUEUE),
+            ..PortConfig::new(port_name(number))
+        };
+        let records = Records::new(1 << 18, RecordWhat::All);
+        let setup = Setup {
+            latency_ns: LATENCY_NS,
+            correct_lateness: self.correct_lateness,
+            records: Some(records.clone()),
+            ..Setup::default()
+        };
+        let worker = stage.switch(facts.worker_cpu, (0..3).map(port).collect(), &setup)?;
+        for host in [SERVER, LOAD, CLIENT] {
+            stage.announce(host)?;
+        }
+        let mut taps = Taps::new()?;
+        taps.ingress(client)?;
+        taps.egress(server)?;
+        taps.egress(load)?;
+        // What was sent before the taps were there is no part of it.
+        thread::sleep(DRAIN);
+        while records.pop().is_some() {}
+        let mut drained = Drained::default();
+        let stop = AtomicBool::new(false);
+        thread::scope(|scope| {
+            let cross = scope.spawn(|| self.send_cross(load, client, &stop));
+            let syncs = scope.spawn(|| self.send_syncs(server, client, &stop));
+            let mut drain_until = |until: Instant| {
+                while Instant::now() < until {
+                    thread::sleep(DRAIN);
+                    while let Some(record) = records.pop() {
+                        drained.passed.extend(Passed::of(&record));
+                    }
+                    taps.drain(|record| drained.tap(&record, server.mac));
+                }
+            };
+            drain_until(Instant::now() + self.span);
+            stop.store(true, Ordering::Relaxed);
+            while !cross.is_finished() {
+                drain_until(Instant::now() + DRAIN);
+            }
+            drain_until(Instant::now() + REST);
+            let generated = syncs.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))?;
+            cross.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))?;
+            ensure!(generated.sent > 100, "the server sent next to nothing");
+            anyhow::Ok(())
+        })?;
+        taps.check()?;
+        ensure!(records.lost() == 0, "{} records were lost: the ground truth is not whole", records.lost());
+        let last = worker.stop()?;
+        let node = &last.switches[0];
+        let dropped = node.stats.ports[CLIENT].drops.total();
+        ensure!(
+            dropped == 0,
+            "{dropped} frames were dropped at the congested port: the FIFO does not know of them"
+        );
+        drained.sort();
+        let octets = node.stats.ports[CLIENT].tx.wire_bytes as f64;
+        Ok(Seen {
+            syncs: self.join(&drained)?,
+            lost_before: drained.sent.len().saturating_sub(drained.passed.len()) as u64,
+            lost_behind: drained.passed.len().saturating_sub(drained.arrived.len()) as u64,
+            late: node.ports[CLIENT].release_late,
+            inversions: node.stats.inversions.count,
+            used: octets * 8.0 / (self.rate.0 as f64 * self.span.as_secs_f64()),
+        })
+    }
+
+    fn send_cross(&self, from: &Host, to: &Host, stop: &AtomicBool) -> Result<()> {
+        let bits = self.rate.0 as f64 * self.load;
+        match self.cross {
+            Cross::Udp(kind) => {
+                let target = SocketAddr::from((to.ipv4, 9000));
+                let spec = FlowSpec {
+                    name: "cross".into(),
+                    kind,
+                    rate: Rate(bits as u64),
+                    size: SizeDistribution::Fixed { wire: CROSS_WIRE },
+                    seed: self.seed,
+                    mtu: 1500,
+                    dscp: 0,
+                };
+                // Somebody must own the port, or each packet is answered by an ICMP error.
+                let _socket = to.namespace.run_in(|| std::net::UdpSocket::bind(target))?.context("bind")?;
+                let report = from.namespace.run_in(|| Source::open(spec, target)?.run(stop))??;
+                ensure!(report.frames > 100, "the load host sent next to nothing");
+            }
+            Cross::Tcp => {
+                // A tap must see frames, and TCP makes super-frames whatever the interface can do.
+                tools::run(
+                    &from.namespace,
+                    "ip",
+                    &format!("link set dev {} gso_max_segs 1", from.interface),
+                )?;
+                let payload = bits * f64::from(CROSS_TCP) / f64::from(CROSS_WIRE);
+                let arguments = format!("-t {} -b {}", self.span.as_secs().max(1), payload as u64);
+                tools::iperf3(from, to, to.ipv4.into(), &arguments)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn send_syncs(&self, from: &Host, to: &Host, stop: &AtomicBool) -> Result<Generated> {
+        let mut random = SmallRng::seed_from_u64(self.seed ^ 0x5EED);
+        let mut at = clock_ns() as f64;
+        let mut message = self.sync;
+        // All that vary are the number and the sum.
+        let mut next = message.frame(to.mac, from.mac)?;
+        generator::generate(from, stop, |frame| {
+            std::mem::swap(frame, &mut next);
+            message.id = message.id.wrapping_add(1);
+            next = message.frame(to.mac, from.mac).ok()?;
+            at += random.sample::<f64, _>(Exp1) * 1e9 / self.sync_per_second;
+            Some(at as u64)
+        })
+    }
+
+    /// Puts together what was seen of each Sync that arrived. All are of one class, so that those that passed and arrived
+    /// are in the order in which they were sent.
+    fn join(&self, drained: &Drained) -> Result<Vec<Watched>> {
+        let Drained { passed, sent, arrived } = drained;
+        ensure!(sent.iter().all(|frame| frame.segments <= 1), "a host sent super-frames past its tap");
+        let waits = |arrivals: Vec<Arrival>| fifo::waits_ps(&arrivals, self.rate.0);
+        let by_ports = waits(passed.iter().map(|frame| frame.arrival).collect());
+        let by_taps = waits(sent.iter().map(|frame| frame.arrival).collect());
+        let passed = passed.iter().zip(by_ports);
+        let mut passed = passed.filter_map(|(frame, wait)| Some((frame.sync.as_ref()?, wait)));
+        let sent = sent.iter().zip(by_taps);
+        let mut sent =
+            sent.filter_map(|(frame, wait)| Some((frame.sync?.sequence, frame.arrival.at_ns, wait)));
+        let mut syncs = Vec::new();
+        for (arrived, to) in arrived.iter().filter_map(|frame| Some((frame.sync?, frame.arrival.at_ns))) {
+            let sequence = arrived.sequence;
+            let passed = passed.find(|(passed, _)| passed.sequence == sequence);
+            let sent = sent.find(|(sent, ..)| *sent == sequence);
+            let (Some((passed, wait_by_ports)), Some((_, from, wait_by_taps))) = (passed, sent) else {
+                bail!("Sync {sequence} arrived out of order, or was never sent");
+            };
+            syncs.push(Watched {
+                sent_ns: from,
+                wait_by_ports,
+                wait_by_taps,
+                depth_ps: passed.depth_ps,
+                wait_ns: passed.wait_ns,
+                r: passed.r,
+                left_with: passed.left_with,
+                arrived,
+                delay_ns: to as i64 - from as i64 - (arrived.correction >> 16),
+                late_ns: to.saturating_sub(passed.end_ns + LATENCY_NS),
+            });
+        }
+        Ok(syncs)
+    }
+}
