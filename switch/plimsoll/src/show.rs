@@ -75,7 +75,7 @@ fn ports(snapshot: &Value) -> View {
         "mode",
         "rate",
         "R",
-        "edge",
+        "corrects",
         "rx frames",
         "tx frames",
         "release p99",
@@ -96,7 +96,11 @@ fn ports(snapshot: &Value) -> View {
             text(&open["mode"]),
             machine["rate_bps"].as_u64().map_or("none".into(), |bps| plimsoll_core::Rate(bps).to_string()),
             text(&machine["thresholds"]),
-            text(&machine["edge"]),
+            match (machine["edge"] == true, machine["transparent_clock"] == true) {
+                (true, _) => "marks".into(),
+                (false, true) => "residence".into(),
+                (false, false) => "-".into(),
+            },
             text(&core["rx"]["frames"]),
             text(&core["tx"]["frames"]),
             format!("{} ns", text(&late["p99_ns"])),
@@ -108,8 +112,9 @@ fn ports(snapshot: &Value) -> View {
             .map(|(switch, machine, core)| json!({
                 "switch": switch, "port": machine["name"], "rate_bps": machine["rate_bps"],
                 "thresholds": machine["thresholds"], "delta_ns": machine["delta_ns"], "edge": machine["edge"],
-                "trust": machine["trust"], "held": core["held"], "description": machine["description"], "rx": core["rx"],
-                "tx": core["tx"], "counters": machine["counters"], "release_late": machine["release_late"],
+                "transparent_clock": machine["transparent_clock"], "trust": machine["trust"], "held": core["held"],
+                "description": machine["description"], "rx": core["rx"], "tx": core["tx"],
+                "counters": machine["counters"], "release_late": machine["release_late"],
                 "late_arrival": machine["late_arrival"],
             }))
             .collect::<Vec<_>>(),
