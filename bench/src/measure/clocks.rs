@@ -25,9 +25,28 @@ const GROUP: &str = "clocks";
 const RATE_BPS: u64 = 100_000_000;
 const LOADS: [f64; 2] = [0.7, 0.9];
 const MOST: u32 = 128;
-/// Thresholds R; R*delta over the 99th percentile of the waits; by how much the rms must fall, in percent. With many
-/// thresholds the waits beyond the last one are what is left, with few the steps between them.
-const IMPROVEMENTS: [(u32, f64, f64); 3] = [(MOST, 1.5, 95.0), (32, 1.3, 85.0), (4, 0.8, 60.0)];
+
+/// A choice of thresholds.
+#[derive(Clone, Copy)]
+struct Choice {
+    /// R.
+    thresholds: u32,
+    /// Whether they lie at (i - 1/2)*delta.
+    centred: bool,
+    /// R*delta over the 99th percentile of the waits.
+    reach: f64,
+    /// By how much the rms must fall, in percent.
+    asked: f64,
+}
+
+/// With many thresholds the waits beyond the last one are what is left, with few the steps between them; those are half
+/// as long where the thresholds are centred.
+const CHOICES: [Choice; 4] = [
+    Choice { thresholds: MOST, centred: false, reach: 1.5, asked: 95.0 },
+    Choice { thresholds: 32, centred: false, reach: 1.3, asked: 85.0 },
+    Choice { thresholds: 4, centred: false, reach: 0.8, asked: 60.0 },
+    Choice { thresholds: 4, centred: true, reach: 1.1, asked: 60.0 },
+];
 /// The same of ports that are transparent clocks, the comparator, in the same traffic.
 const TRANSPARENT: f64 = 98.0;
 const IDLE_RMS_US: f64 = 4.0;
@@ -41,18 +60,20 @@ pub(crate) fn measure(facts: &Facts, rounds: usize, seconds: u32) -> Result<Vec<
         for round in 0..rounds {
             transparent.push(run(facts, &congested(load, Help::Transparent, round as u32 + 1, seconds))?);
         }
-        for (thresholds, reach, asked) in IMPROVEMENTS {
+        for choice in CHOICES {
+            let Choice { thresholds, centred, reach, asked } = choice;
             let delta_us = reach * waits.p99_us() / f64::from(thresholds);
             let mut outcomes = Vec::new();
             for round in 0..rounds {
-                let help = Help::Marks { thresholds, delta_us };
+                let help = Help::Marks { thresholds, centred, delta_us };
                 outcomes.push(run(facts, &congested(load, help, round as u32 + 1, seconds))?);
             }
-            let ideal = waits.improvement(delta_us, thresholds) * 100.0;
+            let ideal = waits.improvement(delta_us, &choice) * 100.0;
             for (number, transport) in TRANSPORTS.iter().enumerate() {
                 let clocks: Vec<_> =
                     outcomes.iter().filter_map(|outcome| outcome.clocks.get(number)).collect();
-                let name = format!("load {:.0} %, {transport}, R = {thresholds}", load * 100.0);
+                let rule = if centred { " centred" } else { "" };
+                let name = format!("load {:.0} %, {transport}, R = {thresholds}{rule}", load * 100.0);
                 let fit = format!(
                     "ideal {ideal:.1} %; delta {delta_us:.1} us, R*delta {reach} times the waits' p99 {:.0} us (measured \
                      {:.0})",
@@ -98,10 +119,11 @@ impl Waits {
     }
 
     /// By how much exact marks make the rms of waits less, 0..1.
-    fn improvement(&self, delta_us: f64, thresholds: u32) -> f64 {
+    fn improvement(&self, delta_us: f64, choice: &Choice) -> f64 {
         let delta_ps = (delta_us * 1e6) as u64;
+        let lower_ps = if choice.centred { delta_ps / 2 } else { 0 };
         let rest = |wait: u64| {
-            let marks = fifo::exceeded(wait.into(), delta_ps, thresholds);
+            let marks = fifo::exceeded((wait + lower_ps).into(), delta_ps, choice.thresholds);
             wait as f64 - f64::from(marks) * delta_ps as f64
         };
         let (raw, left) = self
@@ -221,7 +243,7 @@ fn run(facts: &Facts, text: &str) -> Result<Outcome> {
 #[derive(Clone, Copy)]
 enum Help {
     /// Marks, which its edge ports turn into correctionField.
-    Marks { thresholds: u32, delta_us: f64 },
+    Marks { thresholds: u32, centred: bool, delta_us: f64 },
     /// Its ports are transparent clocks.
     Transparent,
 }
@@ -229,9 +251,10 @@ enum Help {
 fn congested(load: f64, help: Help, seed: u32, seconds: u32) -> String {
     let mut text = format!("name = \"bench\"\nduration = \"{seconds}s\"\nseed = {seed}\n");
     let (port, clock) = match help {
-        Help::Marks { thresholds, delta_us } => {
+        Help::Marks { thresholds, centred, delta_us } => {
+            let rule = if centred { "rule = \"centred\"\n" } else { "" };
             let delta_ns = (delta_us * 1000.0).round().max(1.0);
-            let _ = write!(text, "[marking]\ndelta = \"{delta_ns}ns\"\nthresholds = {thresholds}\n");
+            let _ = write!(text, "[marking]\ndelta = \"{delta_ns}ns\"\nthresholds = {thresholds}\n{rule}");
             ("", "compensation = \"edge\"\n")
         }
         Help::Transparent => ("transparent-clock = true\n", "compensation = \"none\"\n"),
