@@ -304,12 +304,13 @@ mod tests {
 
     #[test]
     fn what_an_ideal_switch_reaches() {
+        let edge = |thresholds| Choice { thresholds, ..CHOICES[0] };
         let waits = Waits::of(0.7);
         // M/D/1: the mean wait is rho/(2(1 - rho)) services of 123.04 us.
         let mean_us = waits.sorted_ps.iter().sum::<u64>() as f64 / 1e6 / waits.sorted_ps.len() as f64;
         assert!((mean_us - 143.5).abs() < 3.0, "{mean_us}");
-        let improvements =
-            [waits.improvement(157.0, 4), waits.improvement(9.2, 128), waits.improvement(1e9, 4)];
+        let improvements = [(157.0, 4), (9.2, 128), (1e9, 4)]
+            .map(|(delta_us, thresholds)| waits.improvement(delta_us, &edge(thresholds)));
         assert!((improvements[0] - 0.645).abs() < 0.02, "{improvements:?}");
         assert!((improvements[1] - 0.956).abs() < 0.02, "{improvements:?}");
         assert_eq!(improvements[2], 0.0);
@@ -317,8 +318,8 @@ mod tests {
 
     #[test]
     fn the_labs_are_labs() {
-        for (thresholds, ..) in IMPROVEMENTS {
-            let text = congested(0.7, Help::Marks { thresholds, delta_us: 8.123 }, 1, 5);
+        for Choice { thresholds, centred, .. } in CHOICES {
+            let text = congested(0.7, Help::Marks { thresholds, centred, delta_us: 8.123 }, 1, 5);
             let topology = Topology::parse("bench", &text, &Overrides::default()).unwrap();
             assert_eq!(topology.clocks.len(), 2);
             assert_eq!(topology.marking.unwrap().delta_ps, 8_123_000);
