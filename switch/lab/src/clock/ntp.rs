@@ -99,12 +99,12 @@ pub fn poll(interval: Duration) -> i8 {
 /// 32 bits of seconds, 32 of their fraction, to the nearest: 2^-32 s is 0.23 ns, so that whole nanoseconds read back.
 fn timestamp(ns: u64) -> u64 {
     let (seconds, rest) = (ns / 1_000_000_000, ns % 1_000_000_000);
-    seconds << 32 | ((rest << 32) + 500_000_000) / 1_000_000_000
+    (seconds << 32) + ((rest << 32) + 500_000_000) / 1_000_000_000
 }
 
 fn nanoseconds(timestamp: u64) -> u64 {
     let (seconds, fraction) = (timestamp >> 32, timestamp & 0xFFFF_FFFF);
-    seconds * 1_000_000_000 + (fraction * 1_000_000_000 + (1 << 31) >> 32)
+    seconds * 1_000_000_000 + ((fraction * 1_000_000_000 + (1 << 31)) >> 32)
 }
 
 #[cfg(test)]

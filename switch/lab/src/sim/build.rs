@@ -166,9 +166,9 @@ pub(super) fn build(topology: &Topology, warnings: &mut Vec<String>) -> Result<W
     let mut clocks = Vec::new();
     for (number, plan) in topology.clocks.iter().enumerate() {
         let clock = if plan.transport.is_ntp() {
-            Clock::Ntp(NtpPair::new(number as u32, plan, &topology.hosts))
+            Clock::Ntp(NtpPair::new(number as u32, plan, &topology.hosts).into())
         } else {
-            Clock::Ptp(PtpPair::new(number as u32, plan, &topology.hosts))
+            Clock::Ptp(PtpPair::new(number as u32, plan, &topology.hosts).into())
         };
         clocks.push((source(Source::Clock(number as u32)), clock));
     }

@@ -82,18 +82,6 @@ pub struct Simulated {
     pub took: Duration,
 }
 
-impl Simulated {
-    /// Events a second of real time.
-    pub fn events_per_second(&self) -> f64 {
-        self.events as f64 / self.took.as_secs_f64().max(f64::MIN_POSITIVE)
-    }
-
-    /// Virtual time by real time.
-    pub fn ratio(&self) -> f64 {
-        self.simulated.as_secs_f64() / self.took.as_secs_f64().max(f64::MIN_POSITIVE)
-    }
-}
-
 /// Simulates a network: settling, the measurement, and what is still on its way. `stop` ends it early; the outcome then
 /// says that it was interrupted.
 ///

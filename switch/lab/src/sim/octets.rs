@@ -43,9 +43,13 @@ impl Headers {
         let info = class_of(&octets);
         let l4 = usize::from(info.l4);
         octets.truncate(l4 + 8);
-        let cleared = if ipv6 { vec![18..20] } else { vec![16..18, 24..26] };
-        for field in cleared.into_iter().chain([l4 + 4..l4 + 8]) {
-            octets[field].fill(0);
+        // Lengths, and the sums over them: what is written for each frame.
+        octets[l4 + 4..].fill(0);
+        if ipv6 {
+            octets[18..20].fill(0);
+        } else {
+            octets[16..18].fill(0);
+            octets[24..26].fill(0);
         }
         let addresses = if ipv6 { ETHERNET + 8..l4 } else { ETHERNET + 12..l4 };
         let udp_sum = sum(&octets[addresses]) + sum(&octets[l4..]) + 17;

@@ -35,8 +35,8 @@ pub(super) enum Source {
 /// A clock pair.
 #[derive(Debug)]
 pub(super) enum Clock {
-    Ptp(PtpPair),
-    Ntp(NtpPair),
+    Ptp(Box<PtpPair>),
+    Ntp(Box<NtpPair>),
 }
 
 impl Clock {

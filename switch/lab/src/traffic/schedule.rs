@@ -26,8 +26,8 @@ pub struct Schedule {
     next_gap_ps: f64,
     /// What is left of the burst, in picoseconds.
     burst_ps: f64,
-    /// When the last frame was due, in picoseconds.
-    now_ps: u128,
+    /// When the last frame was due: whole nanoseconds, and picoseconds beyond them.
+    now: (u64, u64),
     /// Times and sizes come from streams of their own, so that changing one law leaves the other as it was.
     times: ChaCha8Rng,
     sizes: ChaCha8Rng,
@@ -54,7 +54,7 @@ impl Schedule {
             gap_ps,
             next_gap_ps,
             burst_ps,
-            now_ps: 0,
+            now: (0, 0),
             times,
             sizes,
         }
@@ -78,14 +78,15 @@ impl Schedule {
                 pauses + gap
             }
         };
-        self.now_ps += gap_ps.round() as u128;
+        let ps = self.now.1 + gap_ps.round() as u64;
+        self.now = (self.now.0 + ps / 1000, ps % 1000);
         let wire = match self.size {
             SizeDistribution::Fixed { wire } => wire,
             SizeDistribution::Exponential { mean_wire } => (exponential(mean_wire, &mut self.sizes).round()
                 as u32)
                 .clamp(self.bounds.min, self.bounds.max),
         };
-        Due { at_ns: (self.now_ps / 1000) as u64, wire }
+        Due { at_ns: self.now.0, wire }
     }
 }
 

@@ -81,13 +81,11 @@ impl Source {
         };
         let socket = UdpSocket::bind(any).map_err(|e| fail("bind", e))?;
         let octet = spec.dscp << 2;
-        match target {
-            SocketAddr::V4(_) => {
-                set_ip_tos(&socket, octet).map_err(|e| fail("setsockopt IP_TOS", e.into()))?
-            }
-            SocketAddr::V6(_) => set_ipv6_tclass(&socket, octet.into())
-                .map_err(|e| fail("setsockopt IPV6_TCLASS", e.into()))?,
-        }
+        let (call, set) = match target {
+            SocketAddr::V4(_) => ("setsockopt IP_TOS", set_ip_tos(&socket, octet)),
+            SocketAddr::V6(_) => ("setsockopt IPV6_TCLASS", set_ipv6_tclass(&socket, octet.into())),
+        };
+        set.map_err(|e| fail(call, e.into()))?;
         socket.connect(target).map_err(|e| fail("connect", e))?;
         Ok(Self { spec, target, bounds, socket })
     }
