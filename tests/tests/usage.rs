@@ -248,3 +248,24 @@ fn failures_that_are_no_mistake_of_usage_have_exit_code_1() {
     );
     bench.refuses(&["clock", "--role", "client", "--interface", "nosuch"], 1, &["nosuch"]);
 }
+
+#[test]
+fn what_only_the_simulator_follows_is_refused_by_labs_and_simulated() {
+    let bench = Bench::new();
+    let net = "duration = \"200ms\"\nwarmup = \"50ms\"\n[switch.s1]\n[host.a]\n[host.b]\n[[link]]\n\
+               between = [\"a\", \"s1\"]\n[[link]]\nbetween = [\"b\", \"s1\"]\n[[clock]]\nserver = \"a\"\n\
+               client = \"b\"\ntransport = \"ntp4\"\n";
+    let path = bench.scratch.write("net.toml", net);
+    let path = path.to_str().unwrap();
+    let parts = ["clock clock0: NTP/IPv4 exists in `plimsoll sim` only; write transport = \"udp4\""];
+    bench.refuses(&["lab", "run", "--quiet", path], 1, &parts);
+    bench.refuses(&["sim", path, "--repeat", "2", "--record", "x.csv"], 2, &["--record", "--repeat"]);
+    bench.refuses(&["sim", "nosuch"], 2, &["nosuch: no lab of this name is built in; there are one-hop, "]);
+    let told = run(&mut plimsoll(&bench.net.switch, &["sim", "--json", path]), SOON);
+    assert_eq!(told.code(), Some(0), "{told:#?}");
+    let outcome: serde_json::Value = serde_json::from_str(&told.stdout).unwrap();
+    assert_eq!((&outcome["clocks"][0]["transport"], &outcome["pinning"]), (&"NTP/IPv4".into(), &().into()));
+    assert_eq!(outcome["clocks"][0]["raw_rms_ns"], 0.0);
+    // What it cost goes to standard error.
+    assert!(told.stderr.contains(" times real time\n"), "{told:#?}");
+}

@@ -1,6 +1,7 @@
 //! `plimsoll sim`: a lab in virtual time.
 
 use std::{
+    io::Write as _,
     process::ExitCode,
     sync::{Arc, atomic::AtomicBool},
     time::Instant,
@@ -45,10 +46,11 @@ pub(crate) fn sim(args: &Sim) -> Result<ExitCode> {
 }
 
 fn print<T: serde::Serialize + std::fmt::Display>(result: &T, json: bool) -> Result<()> {
+    let mut out = std::io::stdout().lock();
     if json {
-        println!("{}", serde_json::to_string_pretty(result)?);
+        writeln!(out, "{}", serde_json::to_string_pretty(result)?)?;
     } else {
-        print!("{result}");
+        write!(out, "{result}")?;
     }
     Ok(())
 }
