@@ -237,7 +237,11 @@ fn a_missing_capability_is_named_and_nothing_is_half_done() {
 fn failures_that_are_no_mistake_of_usage_have_exit_code_1() {
     let bench = Bench::new();
     bench.refuses(&["show", "ports"], 1, &["no switch runs in this network namespace; start one"]);
-    bench.refuses(&["show", "ports", "--name", "x"], 1, &["no switch called \"x\" runs here"]);
+    bench.refuses(
+        &["show", "ports", "--name", "x"],
+        1,
+        &["no switch called \"x\" runs here (", "name one of these"],
+    );
     bench.refuses(&["lab", "down", "no-such-lab"], 1, &["lab no-such-lab: does not run; "]);
     bench.refuses(&["lab", "exec", "no-such-lab", "a", "true"], 1, &["lab no-such-lab: does not run; "]);
     let record = ["run", "--port", "p0", "--port", "p1", "--record", "/no/such/folder/r.csv"];

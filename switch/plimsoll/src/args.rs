@@ -217,7 +217,7 @@ pub(crate) struct Overriding {
     pub(crate) seed: Option<u64>,
     #[command(flatten)]
     pub(crate) marking: Marking,
-    /// Share of the slowest link that every flow offers, 0..1; the file's own otherwise
+    /// Share of the slowest link that every flow offers (e.g. 0.9; above 1 its queue overflows); the file's own otherwise
     #[arg(long)]
     pub(crate) load: Option<f64>,
 }
@@ -388,8 +388,8 @@ pub(crate) struct PlanEvaluate {
     /// Thresholds per hop, R
     #[arg(long)]
     pub(crate) thresholds: u32,
-    /// Largest value of the marking counter, N
-    #[arg(long)]
+    /// Largest value of the marking counter, N; the whole integer word otherwise
+    #[arg(long, value_name = "N", default_value_t = plimsoll_core::config::MAX_COUNT)]
     pub(crate) counter_max: u32,
     /// Where thresholds lie
     #[arg(long, default_value = "edge")]

@@ -69,11 +69,15 @@ fn client(args: &Clock, stop: &AtomicBool) -> Result<ExitCode> {
     let scale = MarkScale { delta_ps: args.delta.map_or(0, |delta| delta.ps), saturated_at: u32::MAX };
     let samples = recording.samples(scale);
     if samples.is_empty() {
+        let c = recording.counters;
         bail!(
-            "{}: no exchange was complete ({:?}); start `plimsoll clock --role server` on the other host, with the \
-             same transport and domain",
+            "{}: no exchange was complete ({} Syncs incomplete, {} requests unanswered, {} frames without a stamp, {} \
+             messages ignored); start `plimsoll clock --role server` on the other host, with the same transport and domain",
             args.interface,
-            recording.counters
+            c.incomplete_syncs,
+            c.unanswered_requests,
+            c.syncs_without_stamp + c.requests_without_stamp,
+            c.ignored
         );
     }
     let report = ClockReport::new(&args.interface, "plimsoll", args.transport, &samples);

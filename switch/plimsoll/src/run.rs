@@ -41,6 +41,11 @@ pub(crate) fn run(args: &Run) -> Result<ExitCode> {
     for warning in &file.warnings {
         eprintln!("warning: {warning}");
     }
+    for Link { name, .. } in links.iter().filter(|link| !link.is_running()) {
+        eprintln!(
+            "warning: {name}: down or without carrier, so nothing passes; ip link set {name} up, and its other end"
+        );
+    }
     let mut umem = Umem::new(memory(&links, &file)?)?;
     let nodes = file.switches.iter().map(|switch| open(switch, &mut umem)).collect::<Result<Vec<_>>>()?;
     // Once the ports are ours: a start that is refused leaves an older record as it is.

@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 
 use anyhow::Result;
-use plimsoll_lab::results::Table;
+use plimsoll_lab::results::{Table, time};
 use plimsoll_port::PortCounters;
 use serde_json::{Value, json};
 
@@ -103,7 +103,7 @@ fn ports(snapshot: &Value) -> View {
             },
             text(&core["rx"]["frames"]),
             text(&core["tx"]["frames"]),
-            format!("{} ns", text(&late["p99_ns"])),
+            late["p99_ns"].as_f64().map_or("-".into(), time),
             format!("{:.2} %", 100.0 * late["within_1us"].as_f64().unwrap_or(1.0)),
         ]);
     }

@@ -5,7 +5,8 @@ use super::error::{Source, TopologyError};
 use super::file::{CarrierName, Count, File, Marking, Scope};
 use plimsoll_core::config::MAX_COUNT;
 use plimsoll_core::{
-    Carriers, Counter, Depth, DepthScope, DepthUnit, EcnConfig, EcnScope, MarkConfig, Rate, Rule, Span,
+    Carriers, ConfigError, Counter, Depth, DepthScope, DepthUnit, EcnConfig, EcnScope, MarkConfig, Rate,
+    Rule, Span, SwitchConfig,
 };
 use serde::{Deserialize, Serialize};
 use std::ops::Range;
@@ -87,9 +88,17 @@ impl Marks {
         let words = mark.carriers.ptp || mark.carriers.ntp;
         (words && r > most).then(|| {
             format!(
-                "marking: R = {r}, but this counter ends at N = {most}: thresholds above say nothing more"
+                "marking: R = {r}, but this counter ends at N = {most}: thresholds above say nothing more; write at \
+                 most {most}, or another counter"
             )
         })
+    }
+
+    /// What `switch` warns of beyond [`Self::warning`], which says once for all ports that R is beyond N.
+    pub(super) fn warnings(&self, switch: &SwitchConfig) -> Vec<String> {
+        let said = self.warning().is_some();
+        let is_new = |warning: &ConfigError| !(said && warning.key == "mark.thresholds (R)");
+        switch.warnings().into_iter().filter(is_new).map(|warning| warning.to_string()).collect()
     }
 }
 

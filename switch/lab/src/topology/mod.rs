@@ -165,7 +165,7 @@ impl Topology {
         )?;
         let clocks = clocks::plan(&source, &raw, &network, &switches, marks.counters, seed)?;
         for switch in &switches {
-            warnings.extend(switch.config.warnings().iter().map(ToString::to_string));
+            warnings.extend(marks.warnings(&switch.config));
         }
         for clock in &clocks {
             let ns = clocks::asymmetry_ns(&switches, clock);

@@ -98,7 +98,7 @@ impl RunFile {
         check_overrides(&source, overrides, switches.iter().flat_map(|switch| &switch.config.ports))?;
         let mut warnings: Vec<String> = marks.warning().into_iter().collect();
         for switch in &switches {
-            warnings.extend(switch.config.warnings().iter().map(ToString::to_string));
+            warnings.extend(marks.warnings(&switch.config));
         }
         Ok(Self {
             name: raw.name.as_ref().map(|name| name.get_ref().clone()),

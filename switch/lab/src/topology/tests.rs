@@ -501,6 +501,12 @@ fn what_works_but_not_as_thought_is_warned_of() {
     let warnings = parse(&flows).unwrap().warnings;
     assert_eq!(warnings[0], "switch s1, port c: flows offer 110 % of 10mbit; its queue stays full and drops");
     assert!(warnings[1].contains("R*K = 4000000 B is beyond the queue's 1000000 B"), "{warnings:?}");
+    // R beyond N once, not for each port again.
+    let beyond = one_hop("[marking]\ndelta = \"10us\"\ncounter = \"bit-shift\"\nthresholds = 40");
+    let warnings = parse(&beyond).unwrap().warnings;
+    let said = "marking: R = 40, but this counter ends at N = 29: thresholds above say nothing more; write at most 29, \
+                or another counter";
+    assert_eq!(warnings, [said]);
     // 110 octets take 88 us at 10 Mbit/s, 8.8 us at 100.
     let clock = one_hop("[[clock]]\nname = \"x\"\nserver = \"a\"\nclient = \"c\"");
     let warnings = parse(&clock).unwrap().warnings;

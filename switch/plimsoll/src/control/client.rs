@@ -39,12 +39,14 @@ pub(crate) fn ask(name: Option<&str>, request: Request) -> Result<serde_json::Va
         (None, several) => bail!("several switches run: {}; choose one with --name", several.join(", ")),
     };
     let address = SocketAddr::from_abstract_name(format!("{PREFIX}{name}"))?;
-    let stream = UnixStream::connect_addr(&address).with_context(|| {
-        format!(
-            "no switch called {name:?} runs here (running: {}); see `plimsoll run --help`",
+    let stream = match UnixStream::connect_addr(&address) {
+        Err(e) if e.kind() == ErrorKind::ConnectionRefused => bail!(
+            "no switch called {name:?} runs here (running: {}); name one of these, or start it with `plimsoll run` or \
+             `plimsoll lab up`",
             listed(&names)
-        )
-    })?;
+        ),
+        stream => stream.with_context(|| format!("switch {name:?}: connect"))?,
+    };
     stream.set_read_timeout(Some(Duration::from_secs(5)))?;
     let mut line = serde_json::to_string(&request)?;
     line.push('\n');
