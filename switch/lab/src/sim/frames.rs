@@ -8,6 +8,8 @@ use plimsoll_core::{FrameId, Nanos, Pool};
 const BLOCK: usize = 64;
 /// Octets at the start of a slot that may hold something: the longest time message is 138 long.
 pub(super) const HEAD: usize = 192;
+/// Octets of a flow's longest headers: Ethernet, IPv6, UDP.
+const HEADERS: usize = 62;
 
 /// Whose a frame is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -56,7 +58,12 @@ impl Frames {
             None => self.grow(facts),
         };
         self.facts[frame.0 as usize] = facts;
-        self.slot_mut(frame)[..head.len()].copy_from_slice(head);
+        let slot = self.slot_mut(frame);
+        slot[..head.len()].copy_from_slice(head);
+        if head.len() < HEADERS {
+            // Longer headers of another flow.
+            slot[head.len()..HEADERS].fill(0);
+        }
         frame
     }
 
@@ -111,7 +118,7 @@ impl Pool for Frames {
 
     #[inline]
     fn free(&mut self, frame: FrameId) {
-        // A flow's frame has headers only, which the next one overwrites; a longer head would stay behind them.
+        // A flow's frame has headers only, which the next one overwrites.
         if let Owner::Clock(_) = self.facts(frame).owner {
             self.slot_mut(frame)[..HEAD].fill(0);
         }
@@ -142,6 +149,13 @@ mod tests {
         assert_eq!(frames.bytes(bulk)[..42], [0x11; 42]);
         assert!(frames.bytes(bulk)[42..].iter().all(|&octet| octet == 0));
         frames.free(bulk);
+        // Headers of IPv6, and then shorter ones of IPv4.
+        let longer = frames.take(&[0x22; HEADERS], facts(Owner::Flow(1), 1514));
+        frames.free(longer);
+        let shorter = frames.take(&[0x11; 42], facts(Owner::Flow(0), 1514));
+        assert_eq!((longer, shorter), (bulk, bulk));
+        assert!(frames.bytes(shorter)[42..].iter().all(|&octet| octet == 0));
+        frames.free(shorter);
         frames.free(copy);
         assert_eq!(frames.held(), 0);
     }
