@@ -50,7 +50,7 @@ impl Kernel {
         }
         let program = self.counts.read();
         for count in Count::ALL {
-            let value = program[count as usize] - self.counts_before_open[count as usize];
+            let value = program[count as usize].saturating_sub(self.counts_before_open[count as usize]);
             match count {
                 Count::Bulk | Count::ExpressAsBulk => counters.xdp_bulk += value,
                 Count::Express => counters.xdp_express += value,
