@@ -38,6 +38,8 @@ pub struct MarkRecord {
     pub outcome: MarkOutcome,
     /// Thresholds exceeded, 0..=R.
     pub r: u32,
+    /// Whether the frame was a message that the port marked, by 0 or more, in its word or by modified ECN.
+    pub counted: bool,
     /// Which field of the message holds its marking word.
     pub field: Field,
     /// The marking word (PTP octets 16..19, or that of the NTP extension field) as it came in, before ingress trust and

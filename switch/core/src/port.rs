@@ -201,7 +201,7 @@ impl Port {
     fn mark<P: Pool>(&mut self, arrival: &Arrival, depth: Verdict, pool: &mut P) -> MarkRecord {
         let frame = pool.bytes_mut(arrival.frame);
         let record = self.marker.treat(frame, &arrival.info, &arrival.brought, depth);
-        if self.marker.counted(&record) {
+        if record.counted {
             self.marks.count(record.r);
         }
         record

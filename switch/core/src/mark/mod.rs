@@ -53,13 +53,6 @@ impl Marker {
         kind.is_sync() || matches!(&self.ecn, Some(EcnConfig { scope: EcnScope::All, .. }))
     }
 
-    /// Whether the frame was a message that the port marked, by 0 or more.
-    #[inline]
-    pub(crate) fn counted(&self, record: &MarkRecord) -> bool {
-        let by_ecn = matches!(record.ecn, EcnOutcome::Below | EcnOutcome::Marked | EcnOutcome::Saturated);
-        record.outcome.is_counted() || by_ecn && self.mark.is_some_and(|config| config.carriers.ecn)
-    }
-
     /// Marks a frame that concerns it by what its depth came to, and converts its marks at an edge.
     #[inline]
     pub(crate) fn treat(
@@ -78,6 +71,7 @@ impl Marker {
         let mut record = MarkRecord {
             outcome,
             r: if is_sync { depth.r } else { 0 },
+            counted: outcome.is_counted(),
             field: brought.place.map_or(Field::None, |place| place.field()),
             before: brought.word[0],
             after,
@@ -130,6 +124,8 @@ impl Marker {
                 .map_or_else(|_| message::direction(frame, info), |place| Some(place.direction()))
         {
             treat_ecn(frame, info, record, |bits| ecn::modified(bits, direction, depth.r, config));
+            record.counted |=
+                matches!(record.ecn, EcnOutcome::Below | EcnOutcome::Marked | EcnOutcome::Saturated);
         }
         // What is no message is here for this alone.
         if self.ecn.is_some() {

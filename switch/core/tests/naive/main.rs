@@ -362,11 +362,8 @@ proptest! {
             for (edge, n) in port.edge.iter() {
                 prop_assert_eq!(n, count(&|l| l.mark.edge == edge));
             }
-            let by_ecn = config.ports[number].mark.is_some_and(|mark| mark.carriers.ecn);
-            let counted = [EcnOutcome::Below, EcnOutcome::Marked, EcnOutcome::Saturated];
-            let marked = |l: &Left| l.mark.outcome.is_counted() || by_ecn && counted.contains(&l.mark.ecn);
             for r in 0..41 {
-                prop_assert_eq!(port.marks.get(r), count(&|l| marked(l) && l.mark.r == r));
+                prop_assert_eq!(port.marks.get(r), count(&|l| l.mark.counted && l.mark.r == r));
             }
             let taken = |of: &dyn Fn(&marks::Taken) -> bool| taken[number].iter().filter(|t| of(t)).count() as u64;
             prop_assert_eq!(port.counts_cleared, taken(&|t| t.cleared));

@@ -116,6 +116,9 @@ pub(crate) fn treat(
         // Nobody looked.
         record.ecn_before = 0;
     }
+    let by_ecn = settings.mark.is_some_and(|mark| mark.carriers.ecn);
+    let counts = [EcnOutcome::Below, EcnOutcome::Marked, EcnOutcome::Saturated];
+    record.counted = record.outcome.is_counted() || by_ecn && counts.contains(&record.ecn);
     (record, correction)
 }
 

@@ -4,7 +4,7 @@ use crate::record::Sink;
 use crate::topology::{ClockPlan, Hop};
 use hdrhistogram::Histogram;
 use plimsoll_core::wire::ptp::MessageId;
-use plimsoll_core::{EcnOutcome, MarkOutcome, config::wire_octets};
+use plimsoll_core::{EcnOutcome, MarkOutcome, MarkRecord, config::wire_octets};
 use plimsoll_port::worker::{Fate, Record, Sent};
 use std::collections::{BTreeMap, HashMap};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -50,7 +50,7 @@ pub(crate) struct PortTally {
     pub(crate) release_late: Histogram<u64>,
     /// Arrival as used after its stamp.
     pub(crate) late_arrival: Histogram<u64>,
-    /// Messages that could be marked, by r.
+    /// Messages that could be marked, in their word or by modified ECN, by r.
     pub(crate) marks: BTreeMap<u32, u64>,
     /// Messages whose counter could not take all of r.
     pub(crate) saturated: u64,
@@ -107,9 +107,9 @@ impl PortTally {
             self.busy.2 += sent.released.0.saturating_sub(last);
         }
         self.last_release = Some(sent.released.0);
-        if matches!(sent.mark.outcome, MarkOutcome::Zero | MarkOutcome::Marked | MarkOutcome::Saturated) {
+        if sent.mark.counted {
             *self.marks.entry(sent.mark.r).or_default() += 1;
-            self.saturated += u64::from(sent.mark.outcome == MarkOutcome::Saturated);
+            self.saturated += u64::from(saturated(&sent.mark));
         }
         if !matches!(sent.mark.ecn, EcnOutcome::Off | EcnOutcome::NotIp) {
             *self.ecn.entry(sent.mark.ecn).or_default() += 1;
@@ -126,6 +126,15 @@ impl PortTally {
     pub(crate) fn measured_bps(&self) -> Option<f64> {
         let (frames, octets, ns) = self.busy;
         (frames >= ENOUGH && ns > 0).then(|| octets as f64 * 8e9 / ns as f64)
+    }
+}
+
+/// Whether the counter of a message that was marked could not take all of r: where there is a word, that counts.
+fn saturated(mark: &MarkRecord) -> bool {
+    if mark.outcome.is_counted() {
+        mark.outcome == MarkOutcome::Saturated
+    } else {
+        mark.ecn == EcnOutcome::Saturated
     }
 }
 
@@ -224,7 +233,7 @@ impl Sink for Tally {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use plimsoll_core::{DropReason, EdgeOutcome, MarkRecord, Nanos, PortId};
+    use plimsoll_core::{DropReason, EdgeOutcome, Nanos, PortId};
 
     fn record(released: u64, depth_bytes: u64, late: i64, mark: MarkRecord) -> Record {
         Record {
@@ -294,7 +303,12 @@ mod tests {
     #[test]
     fn marks_are_told_by_r_and_conversions_by_their_way() {
         let mut tally = tally();
-        let mark = |outcome, r| MarkRecord { outcome, r, ..MarkRecord::default() };
+        let mark = |outcome: MarkOutcome, r| MarkRecord {
+            outcome,
+            r,
+            counted: outcome.is_counted(),
+            ..MarkRecord::default()
+        };
         for (outcome, r) in [
             (MarkOutcome::Zero, 0),
             (MarkOutcome::Marked, 3),
@@ -303,6 +317,13 @@ mod tests {
             (MarkOutcome::Length, 0),
         ] {
             tally.take(&record(2_000_000, 0, 3, mark(outcome, r)), &[]).unwrap();
+        }
+        // By its ECN bits alone, as a counter; and a mark of RFC 3168, which is no count.
+        for (ecn, counted) in
+            [(EcnOutcome::Marked, true), (EcnOutcome::Saturated, true), (EcnOutcome::Marked, false)]
+        {
+            let mark = MarkRecord { counted, ecn, ..mark(MarkOutcome::Carrier, 2) };
+            tally.take(&record(2_000_000, 0, 3, mark), &[]).unwrap();
         }
         let message = MessageId { domain: 0, message_type: 0, sequence_id: 7, source_port_identity: [1; 10] };
         // The message leaves by port 1 of switch 0 and port 2 of switch 1; its flooded copies by others.
@@ -321,7 +342,7 @@ mod tests {
         tally.take(&at_clock, &[]).unwrap();
         let totals = tally.totals();
         let port = totals.port(0, 1).unwrap();
-        assert_eq!((port.marks.clone(), port.saturated), (BTreeMap::from([(0, 1), (3, 2)]), 1));
+        assert_eq!((port.marks.clone(), port.saturated), (BTreeMap::from([(0, 1), (2, 2), (3, 2)]), 2));
         let way = [Hop { switch: 0, port: 1 }, Hop { switch: 1, port: 2 }];
         assert_eq!(totals.converted(&way, &message), 430);
         assert_eq!(totals.converted(&[Hop { switch: 2, port: 1 }], &message), 100);

@@ -39,7 +39,7 @@ pub struct PortOutcome {
     pub dropped: u64,
     /// What frames found ahead of them.
     pub depth_bytes: DepthBytes,
-    /// Messages that could be marked, by r.
+    /// Messages that could be marked, in their word or by modified ECN, by r.
     pub marks: BTreeMap<u32, u64>,
     /// Messages whose counter could not take all of r.
     pub saturated: u64,
