@@ -108,7 +108,7 @@ pub struct Departure {
     pub depth_bytes: u64,
     /// The same as time on this link, in picoseconds rounded up: the wait that the frame faces. With [`crate::Depth`]'s
     /// defaults it is what the thresholds were compared with; rounding up changes no comparison, for thresholds are whole
-    /// picoseconds. 0 on a port without rate.
+    /// picoseconds (but for centred ones of an odd delta, by half a picosecond). 0 on a port without rate.
     pub depth_ps: u64,
     /// The depth that the thresholds were compared with, by the port's [`crate::Depth`]: octets on the wire (rounded up)
     /// or cells. By default the same as `depth_bytes`.

@@ -365,7 +365,7 @@ pub(crate) struct PlanSearch {
     /// With --objective surge: its share of the time, 0..1
     #[arg(long, value_name = "SHARE", default_value_t = 0.5)]
     pub(crate) surge_share: f64,
-    /// With --objective uncertainty: the probability to stay within the bound
+    /// With --objective uncertainty: the probability to stay within the bound, up to 0.99999
     #[arg(long, value_name = "P", default_value_t = 0.999)]
     pub(crate) coverage: f64,
     /// As JSON; its `marking` is the table of that name in a file

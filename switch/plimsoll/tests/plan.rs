@@ -88,6 +88,11 @@ fn bad_input_is_refused_by_name() {
         assert_eq!(output.status.code(), Some(2), "{all:?}: {said}");
         assert!(said.contains(words) && said.trim_end().lines().count() == 1, "{said}");
     }
+    let certain =
+        ["plan", "--forward", "exp(7us)", "--objective", "uncertainty", "--coverage", "0.9999999999"];
+    let output = plimsoll(&certain);
+    assert_eq!(output.status.code(), Some(2));
+    assert!(String::from_utf8_lossy(&output.stderr).contains("write up to 0.99999"));
     let output = plimsoll(&["plan", "--recording", "/dev/null"]);
     assert_eq!(output.status.code(), Some(2));
     assert!(String::from_utf8_lossy(&output.stderr).contains("recording /dev/null"));

@@ -4,7 +4,7 @@
 //! ```text
 //!  type 0xF5C0 (2)   length 28 (2)   "CMC1" (4)   marking word (4)   zero (16)
 //! ```
-//! 28 octets, since a last field of 16 to 24 is taken for a message authentication code (RFC 7822 section 3.1). A
+//! 28 octets, since a last field of 16 to 24 is taken for a message authentication code (RFC 7822). A
 //! switch counts only in a field that an end put there, and only where nothing follows it: what follows a field
 //! (a MAC, NTS fields) covers it.
 
@@ -15,7 +15,7 @@ use crate::MarkOutcome;
 pub const HEADER_LEN: usize = 48;
 /// The version whose messages have extension fields.
 pub const VERSION: u8 = 4;
-/// Type of the field, in the range for experiments (RFC 7822 section 7).
+/// Type of the field, in the range for experiments, 0xF000 to 0xFFFF (RFC 9748).
 pub const FIELD_TYPE: u16 = 0xF5C0;
 /// Octets of the field.
 pub const FIELD_LEN: usize = 28;

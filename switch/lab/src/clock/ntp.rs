@@ -1,25 +1,21 @@
 //! NTP packets with the marking extension field, as octets and as values (RFC 5905 section 7.3, RFC 7822).
 //!
-//! ```text
-//! header 48 | type 0xF5C0, length 28, magic "CMC1", word 4, zero 16
-//! ```
-//! 28 octets, since a last field of 16 to 24 is taken for a MAC (RFC 7822 section 7.5). The word is that of PTP; an
-//! endpoint of ours always writes the forward-reverse mode, since one exchange needs the counts of both directions apart:
-//! the server sends the request's count back in the forward half, and the response gathers its own in the other.
+//! The word is that of PTP; an endpoint of ours always writes the forward-reverse mode, since one exchange needs the
+//! counts of both directions apart: the server sends the request's count back in the forward half, and the response
+//! gathers its own in the other. The field is [`plimsoll_core::wire::ntp`]'s.
 
+use plimsoll_core::wire::ntp::{FIELD_LEN, HEADER_LEN, VERSION, field};
 use std::time::Duration;
 
 /// Octets of a packet with its extension field.
-pub const LEN: usize = HEADER + FIELD;
+pub const LEN: usize = HEADER_LEN + FIELD_LEN;
 /// UDP port (RFC 5905 section 7.2).
 pub const PORT: u16 = 123;
 
-const HEADER: usize = 48;
-const FIELD: usize = 28;
-const FIELD_TYPE: u16 = 0xF5C0;
-const MAGIC: [u8; 4] = *b"CMC1";
-/// LI 0, version 4.
-const VERSION_4: u8 = 4 << 3;
+/// LI 0, and the version.
+const FIRST: u8 = VERSION << 3;
+/// Octets of the field that say whose it is: type, length, magic.
+const KNOWN_BY: usize = 8;
 
 /// Which side sent it (RFC 5905 figure 10).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -51,7 +47,7 @@ impl Packet {
     /// The packet's octets.
     pub fn encode(&self) -> [u8; LEN] {
         let mut b = [0; LEN];
-        b[0] = VERSION_4 | if self.mode == Mode::Client { 3 } else { 4 };
+        b[0] = FIRST | if self.mode == Mode::Client { 3 } else { 4 };
         b[1] = if self.mode == Mode::Client { 0 } else { 1 };
         b[2] = self.poll.to_be_bytes()[0];
         // Precision 2^-30 s.
@@ -59,10 +55,7 @@ impl Packet {
         b[24..32].copy_from_slice(&timestamp(self.origin_ns).to_be_bytes());
         b[32..40].copy_from_slice(&timestamp(self.receive_ns).to_be_bytes());
         b[40..48].copy_from_slice(&timestamp(self.transmit_ns).to_be_bytes());
-        b[48..50].copy_from_slice(&FIELD_TYPE.to_be_bytes());
-        b[50..52].copy_from_slice(&(FIELD as u16).to_be_bytes());
-        b[52..56].copy_from_slice(&MAGIC);
-        b[56..60].copy_from_slice(&self.word.to_be_bytes());
+        b[HEADER_LEN..].copy_from_slice(&field(self.word));
         b
     }
 
@@ -70,12 +63,11 @@ impl Packet {
     pub fn decode(octets: &[u8]) -> Option<Self> {
         let b: &[u8; LEN] = octets.try_into().ok()?;
         let mode = match b[0] & 0x3F {
-            octet if octet == VERSION_4 | 3 => Mode::Client,
-            octet if octet == VERSION_4 | 4 => Mode::Server,
+            octet if octet == FIRST | 3 => Mode::Client,
+            octet if octet == FIRST | 4 => Mode::Server,
             _ => return None,
         };
-        let field = [FIELD_TYPE.to_be_bytes(), (FIELD as u16).to_be_bytes()].concat();
-        if b[48..52] != field || b[52..56] != MAGIC {
+        if b[HEADER_LEN..HEADER_LEN + KNOWN_BY] != field(0)[..KNOWN_BY] {
             return None;
         }
         let number =

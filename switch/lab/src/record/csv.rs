@@ -9,7 +9,7 @@ use plimsoll_port::worker::{Fate, Record};
 
 use super::{PortNames, RecordError, Sink};
 
-/// The first line. Times are CLOCK_MONOTONIC in ns; depth is what was ahead of the frame when it was enqueued, itself
+/// The first line. Times are CLOCK_MONOTONIC in ns, or a simulator's from 0 on; depth is what was ahead of the frame when it was enqueued, itself
 /// not counted, in wire octets and as picoseconds of this link, and `measured_depth` what the thresholds were compared
 /// with; words are those of the message's `field`, hexadecimal; ECN bits are 0 to 3; the residence is what a transparent
 /// clock added.

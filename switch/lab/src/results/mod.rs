@@ -10,9 +10,9 @@ pub use ports::{DepthBytes, PortOutcome};
 pub use table::{Table, time};
 
 use crate::lab::{Lab, Pinning};
-use crate::topology::{CounterKind, Topology, largest_count};
+use crate::topology::{CounterKind, ThresholdRule, Topology, largest_count};
 use crate::traffic::FlowReport;
-use plimsoll_core::Counter;
+use plimsoll_core::{Counter, Depth, DepthScope, DepthUnit, Rule};
 use serde::Serialize;
 
 /// 99th percentile of late releases, ns, above which times are not to be trusted. On a CPU of its own the worker stays
@@ -34,6 +34,36 @@ pub struct Marking {
     pub counter: CounterKind,
     /// Whether requests and responses have counts of their own.
     pub forward_reverse: bool,
+    /// Where the thresholds lie.
+    pub rule: ThresholdRule,
+}
+
+/// The depth that thresholds are compared with, as the file names it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct Measure {
+    /// Which frames count: `ahead`, `queue`, `port`.
+    pub depth: &'static str,
+    /// How: `exact`, `frames`, `frames-waiting`, `cells`.
+    pub count: &'static str,
+    /// Octets of a cell; `null` where there are none.
+    pub cell_bytes: Option<u32>,
+}
+
+impl Measure {
+    fn of(depth: Depth) -> Self {
+        let (count, cell_bytes) = match depth.unit {
+            DepthUnit::Exact => ("exact", None),
+            DepthUnit::Frames { in_service: true } => ("frames", None),
+            DepthUnit::Frames { in_service: false } => ("frames-waiting", None),
+            DepthUnit::Cells { octets } => ("cells", Some(octets)),
+        };
+        let depth = match depth.scope {
+            DepthScope::Ahead => "ahead",
+            DepthScope::Queue => "queue",
+            DepthScope::Port => "port",
+        };
+        Self { depth, count, cell_bytes }
+    }
 }
 
 /// What a host's own stack dropped at its interface, since the lab stands.
@@ -60,6 +90,8 @@ pub struct Outcome {
     pub marking: Option<Marking>,
     /// Where classical ECN begins to mark, as time on the link; `null` where it does not.
     pub ecn_threshold_ns: Option<f64>,
+    /// By what depth.
+    pub measure: Measure,
     /// The clock pairs.
     pub clocks: Vec<ClockOutcome>,
     /// The flows, from their start to their end, settling included.
@@ -123,8 +155,13 @@ impl Outcome {
                     Counter::Shift | Counter::ShiftBoth => CounterKind::BitShift,
                 },
                 forward_reverse: matches!(mark.counter, Counter::IntegerBoth | Counter::ShiftBoth),
+                rule: match mark.rule {
+                    Rule::Edge => ThresholdRule::Edge,
+                    Rule::Centred => ThresholdRule::Centred,
+                },
             }),
             ecn_threshold_ns: topology.ecn.map(|ecn| ecn.threshold_ps as f64 / 1e3),
+            measure: Measure::of(topology.depth),
             clocks: Vec::new(),
             flows: Vec::new(),
             ports: Vec::new(),

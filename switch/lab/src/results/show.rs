@@ -1,8 +1,9 @@
 //! The tables: first what marks did for the clocks, then flows, then ports.
 
 use super::table::{octets, rate, time};
-use super::{Outcome, PortOutcome, Table};
-use crate::topology::{Compensation, CounterKind};
+use super::{Measure, Outcome, PortOutcome, Table};
+use crate::topology::{Compensation, CounterKind, ThresholdRule};
+use plimsoll_core::Depth;
 use std::fmt;
 
 impl fmt::Display for Outcome {
@@ -216,9 +217,20 @@ impl Outcome {
             if m.forward_reverse {
                 f.write_str(", forward and reverse")?;
             }
+            if m.rule == ThresholdRule::Centred {
+                f.write_str(", centred")?;
+            }
         }
         if let Some(ns) = self.ecn_threshold_ns {
             write!(f, "; ECN from {} on", time(ns))?;
+        }
+        let marks = self.marking.is_some() || self.ecn_threshold_ns.is_some();
+        if marks && self.measure != Measure::of(Depth::default()) {
+            let Measure { depth, count, cell_bytes } = self.measure;
+            write!(f, "; depth: {depth}, {count}")?;
+            if let Some(octets) = cell_bytes {
+                write!(f, " of {octets} B")?;
+            }
         }
         writeln!(f)?;
         for warning in &self.warnings {
@@ -290,8 +302,10 @@ mod tests {
                 counter_max: 1_073_741_823,
                 counter: CounterKind::Integer,
                 forward_reverse: false,
+                rule: ThresholdRule::Edge,
             }),
             ecn_threshold_ns: None,
+            measure: Measure::of(Depth::default()),
             clocks: vec![clock("ptp", Compensation::Clock), clock("bare", Compensation::None)],
             flows: Vec::new(),
             ports: vec![PortOutcome {
@@ -371,6 +385,20 @@ warning: a thing
         ] {
             assert!(told.contains(line), "{line:?} in {told}");
         }
+    }
+
+    #[test]
+    fn how_marks_are_made_is_told_where_it_is_not_as_usual() {
+        let mut outcome = outcome();
+        outcome.marking = outcome.marking.map(|mark| Marking { rule: ThresholdRule::Centred, ..mark });
+        outcome.measure = Measure::of(Depth {
+            scope: plimsoll_core::DepthScope::Queue,
+            unit: plimsoll_core::DepthUnit::Cells { octets: 80 },
+        });
+        let told = outcome.to_string();
+        assert!(told.contains("; delta 10.0 us, R 128, centred; depth: queue, cells of 80 B\n"), "{told}");
+        outcome.marking = None;
+        assert!(!outcome.to_string().contains("depth: "));
     }
 
     #[test]

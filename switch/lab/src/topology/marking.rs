@@ -30,7 +30,7 @@ pub enum CounterKind {
 }
 
 /// Where the thresholds of a hop lie.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum ThresholdRule {
     /// At i*delta, as in the paper.

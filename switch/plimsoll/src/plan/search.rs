@@ -21,6 +21,8 @@ use crate::{
 
 /// Exchanges drawn for a time uncertainty bound, at least; and in units of the share outside the bound.
 const DRAWS: (f64, f64) = (20_000.0, 100.0);
+/// Largest coverage: ten million exchanges are drawn for it, 160 MB for each hop there and back.
+const MOST_COVERAGE: f64 = 0.99999;
 
 /// How much of the best improvement a delta keeps to be called good.
 const GOOD: f64 = 0.9;
@@ -95,7 +97,7 @@ fn report(args: &PlanSearch, named: &[Named]) -> Result<Report> {
     thresholds.dedup();
     let rule = args.rule.into();
     let space = Space::around(&pairs, thresholds, args.counter_max, rule).map_err(usage)?;
-    let (objective, name) = objective(args);
+    let (objective, name) = objective(args)?;
     let plan = of(&pairs, &space, &objective).map_err(usage)?;
     let curve = |choice: &Choice| -> Result<_> {
         let (setting, best) = (choice.setting, together(&pairs, &choice.setting));
@@ -134,8 +136,8 @@ fn report(args: &PlanSearch, named: &[Named]) -> Result<Report> {
     Ok(Report { marking, objective: name, pairs, good, by_thresholds, curve })
 }
 
-fn objective(args: &PlanSearch) -> (Objective, &'static str) {
-    match args.objective {
+fn objective(args: &PlanSearch) -> Result<(Objective, &'static str)> {
+    Ok(match args.objective {
         ObjectiveArg::Mean => (Objective::Mean, "mean MSE of all pairs"),
         ObjectiveArg::Minimax => (Objective::Minimax, "largest MSE of any pair"),
         ObjectiveArg::Surge => (
@@ -144,10 +146,14 @@ fn objective(args: &PlanSearch) -> (Objective, &'static str) {
         ),
         ObjectiveArg::Uncertainty => {
             let coverage = args.coverage;
+            if coverage > MOST_COVERAGE {
+                let message = format!("--coverage {coverage}: write up to {MOST_COVERAGE}");
+                return Err(Usage(message).into());
+            }
             let draws = (DRAWS.1 / (1.0 - coverage)).max(DRAWS.0) as u32;
             (Objective::Uncertainty { coverage, draws, seed: 1 }, "time uncertainty bound of the worst pair")
         }
-    }
+    })
 }
 
 /// I of all pairs together.
