@@ -56,9 +56,14 @@ pub(crate) fn measure(facts: &Facts, rounds: usize, seconds: u32) -> Result<Vec<
     let mut rows = idle(facts, rounds, seconds)?;
     for load in LOADS {
         let waits = Waits::of(load);
-        let mut transparent = Vec::new();
+        let mut outcomes = Vec::new();
         for round in 0..rounds {
-            transparent.push(run(facts, &congested(load, Help::Transparent, round as u32 + 1, seconds))?);
+            outcomes.push(run(facts, &congested(load, Help::Transparent, round as u32 + 1, seconds))?);
+        }
+        for (number, transport) in TRANSPORTS.iter().enumerate() {
+            let clocks: Vec<_> = outcomes.iter().filter_map(|outcome| outcome.clocks.get(number)).collect();
+            let name = format!("load {:.0} %, {transport}, transparent clock", load * 100.0);
+            rows.push(describe(&name, TRANSPARENT, &clocks, "residence in correctionField", &outcomes));
         }
         for choice in CHOICES {
             let Choice { thresholds, centred, reach, asked } = choice;
@@ -81,10 +86,6 @@ pub(crate) fn measure(facts: &Facts, rounds: usize, seconds: u32) -> Result<Vec<
                     measured_p99_us(&outcomes)
                 );
                 rows.push(describe(&name, asked, &clocks, &fit, &outcomes));
-                if thresholds == MOST {
-                    let name = format!("load {:.0} %, {transport}, transparent clock", load * 100.0);
-                    rows.push(compare(&name, number, &outcomes, &transparent));
-                }
             }
         }
     }
@@ -135,33 +136,6 @@ impl Waits {
 }
 
 const TRANSPORTS: [&str; 2] = ["udp4", "l2"];
-
-/// A transparent clock leaves no raw offset behind: what it took away shows beside that of the run with marks, which had
-/// the same traffic and, beside the marks, corrected nothing.
-fn compare(name: &str, number: usize, marked: &[Outcome], transparent: &[Outcome]) -> Row {
-    let rms = |outcomes: &[Outcome]| -> Vec<f64> {
-        let clocks = outcomes.iter().filter_map(|outcome| outcome.clocks.get(number));
-        clocks.map(|clock| clock.report.raw_rms_ns / 1000.0).collect()
-    };
-    let (none, left) = (rms(marked), rms(transparent));
-    let falls = none.iter().zip(&left).map(|(none, left)| (1.0 - left / none) * 100.0).collect();
-    let (mut medians, mut logged, mut samples) = (Vec::new(), Vec::new(), 0);
-    for clock in transparent.iter().filter_map(|outcome| outcome.clocks.get(number)) {
-        medians.push(clock.report.raw.abs_median_ns / 1000.0);
-        logged.push(clock.logged.map_or(f64::NAN, |log| log.offset_rms_ns / 1000.0));
-        samples += clock.report.samples;
-    }
-    let mut note = format!(
-        "rms {:.1} us raw in the run with R = {MOST} on the same traffic, {:.2} us with the residence in \
-         correctionField, |offset| median {:.2} us, {samples} exchanges; ptp4l itself logs rms {:.2} us",
-        median(&none),
-        median(&left),
-        median(&medians),
-        median(&logged),
-    );
-    degraded(&mut note, transparent);
-    Row::new(GROUP, format!("{name}: rms falls by"), "%", Asked::AtLeast(TRANSPARENT), falls).note(note)
-}
 
 /// Says in how many rounds something else took the worker's CPU.
 fn degraded(note: &mut String, outcomes: &[Outcome]) {
@@ -257,7 +231,7 @@ fn congested(load: f64, help: Help, seed: u32, seconds: u32) -> String {
             let _ = write!(text, "[marking]\ndelta = \"{delta_ns}ns\"\nthresholds = {thresholds}\n{rule}");
             ("", "compensation = \"edge\"\n")
         }
-        Help::Transparent => ("transparent-clock = true\n", "compensation = \"none\"\n"),
+        Help::Transparent => ("transparent-clock = true\n", ""),
     };
     text.push_str("[switch.s1]\n[host.server]\n[host.client]\n[host.load]\n");
     for host in ["server", "client", "load"] {
