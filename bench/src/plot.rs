@@ -7,7 +7,7 @@ use std::{ops::Range, path::Path};
 /// Dots of a plot at most: more say no more, and make a file that no browser likes.
 const DOTS: usize = 9_000;
 /// Lines of thresholds at most.
-const LINES: usize = 40;
+const LINES: usize = 60;
 const SIZE: (u32, u32) = (960, 600);
 
 /// What is drawn.
@@ -35,12 +35,12 @@ impl Scatter<'_> {
         let area = SVGBackend::new(file, SIZE).into_drawing_area();
         area.fill(&WHITE)?;
         let mut chart = ChartBuilder::on(&area)
-            .caption(self.title, ("sans-serif", 18))
+            .caption(self.title, ("sans-serif", 22))
             .margin(12)
             .x_label_area_size(40)
             .y_label_area_size(64)
             .build_cartesian_2d(x.clone(), y.clone())?;
-        chart.configure_mesh().disable_mesh().x_desc(self.x).y_desc(self.y).draw()?;
+        chart.configure_mesh().disable_mesh().label_style(("sans-serif", 15)).x_desc(self.x).y_desc(self.y).draw()?;
         let shown: Vec<_> = self.thresholds.iter().copied().filter(|at| y.contains(at)).collect();
         for at in shown.iter().step_by(shown.len().div_ceil(LINES).max(1)) {
             let line = [(x.start, *at), (x.end, *at)];
