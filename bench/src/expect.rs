@@ -1,11 +1,19 @@
 //! What a marking switch must write, in plain arithmetic: written down again from the paper (IV-A, IV-C) and RFC 3168, and
 //! sharing no code with the switch.
 
-use plimsoll_core::Counter;
+use plimsoll_core::{Counter, Rule};
 
-/// r: of the thresholds K, 2K, .. RK those that a depth exceeds. All in octets on the wire.
-pub(crate) fn exceeded(depth: u64, k: u64, thresholds: u32) -> u32 {
-    (1..=u64::from(thresholds)).filter(|i| depth > i * k).count() as u32
+/// Threshold i in octets on the wire: i*K, or (i - 1/2)*K.
+pub(crate) const fn threshold(rule: Rule, i: u64, k: u64) -> u64 {
+    match rule {
+        Rule::Edge => i * k,
+        Rule::Centred => i * k - k / 2,
+    }
+}
+
+/// r: how many of the first R thresholds a depth exceeds.
+pub(crate) fn exceeded(rule: Rule, depth: u64, k: u64, thresholds: u32) -> u32 {
+    (1..=u64::from(thresholds)).filter(|i| depth > threshold(rule, *i, k)).count() as u32
 }
 
 /// N of the 30 bits behind a PTP word's configuration, in the direction that counts.
@@ -72,8 +80,10 @@ mod tests {
 
     #[test]
     fn thresholds_are_exceeded_strictly_and_r_ends_at_their_number() {
-        let r = |depth| exceeded(depth, 1000, 3);
+        let r = |depth| exceeded(Rule::Edge, depth, 1000, 3);
         assert_eq!([0, 999, 1000, 1001, 2000, 2001, 3001, 9000].map(r), [0, 0, 0, 1, 1, 2, 3, 3]);
+        let r = |depth| exceeded(Rule::Centred, depth, 1000, 3);
+        assert_eq!([0, 499, 500, 501, 1500, 1501, 2501, 9000].map(r), [0, 0, 0, 1, 1, 2, 3, 3]);
     }
 
     #[test]

@@ -40,7 +40,13 @@ impl Scatter<'_> {
             .x_label_area_size(40)
             .y_label_area_size(64)
             .build_cartesian_2d(x.clone(), y.clone())?;
-        chart.configure_mesh().disable_mesh().label_style(("sans-serif", 15)).x_desc(self.x).y_desc(self.y).draw()?;
+        chart
+            .configure_mesh()
+            .disable_mesh()
+            .label_style(("sans-serif", 15))
+            .x_desc(self.x)
+            .y_desc(self.y)
+            .draw()?;
         let shown: Vec<_> = self.thresholds.iter().copied().filter(|at| y.contains(at)).collect();
         for at in shown.iter().step_by(shown.len().div_ceil(LINES).max(1)) {
             let line = [(x.start, *at), (x.end, *at)];

@@ -9,7 +9,8 @@ use crate::{
 };
 use anyhow::{Result, ensure};
 use plimsoll_core::{
-    Carriers, Counter, EcnConfig, EcnScope, MarkConfig, PortConfig, Rate, SwitchConfig, config::wire_octets,
+    Carriers, Counter, EcnConfig, EcnScope, MarkConfig, PortConfig, Rate, Rule, SwitchConfig,
+    config::wire_octets,
 };
 
 /// An octet takes 8 ns.
@@ -33,24 +34,27 @@ pub(crate) const THRESHOLDS: [u32; 5] = [1, 2, 8, 32, 1000];
 pub(crate) struct Setting {
     pub(crate) counter: Counter,
     pub(crate) thresholds: u32,
+    pub(crate) rule: Rule,
     /// Whether the ECN bits are a counter too (modified ECN), or RFC 3168's.
     pub(crate) counts_ecn: bool,
 }
 
 impl Setting {
     pub(crate) fn all() -> impl Iterator<Item = Self> {
-        let each = |counts_ecn| {
-            COUNTERS.into_iter().flat_map(move |counter| {
-                THRESHOLDS.into_iter().map(move |thresholds| Self { counter, thresholds, counts_ecn })
-            })
+        let every = |counter, rule, counts_ecn| {
+            THRESHOLDS.into_iter().map(move |thresholds| Self { counter, thresholds, rule, counts_ecn })
         };
-        each(false).chain(each(true))
+        let edges = move |counts_ecn| {
+            COUNTERS.into_iter().flat_map(move |counter| every(counter, Rule::Edge, counts_ecn))
+        };
+        edges(false).chain(edges(true)).chain(every(Counter::Integer, Rule::Centred, false))
     }
 
     /// Port 0 brings, port 1 marks.
     pub(crate) fn switch(&self) -> SwitchConfig {
         let mark = MarkConfig {
             counter: self.counter,
+            rule: self.rule,
             carriers: Carriers { ptp: true, ntp: true, ecn: self.counts_ecn },
             ..MarkConfig::new(self.thresholds, DELTA_PS)
         };
@@ -68,11 +72,12 @@ impl Setting {
 
     /// The thresholds of this setting for these i, and ECN's, in octets and in order.
     fn thresholds_at(&self, at: &[u64]) -> Vec<u64> {
-        let mut octets: Vec<u64> = at.iter().map(|i| i * K).collect();
+        let mut octets: Vec<u64> = at.iter().map(|i| expect::threshold(self.rule, *i, K)).collect();
         if !self.counts_ecn {
             octets.push(ECN_OCTETS);
         }
         octets.sort_unstable();
+        octets.dedup();
         octets
     }
 
@@ -161,7 +166,7 @@ fn dressed(setting: &Setting, kind: Message, turn: usize, id: u16) -> Message {
 }
 
 fn expected(setting: &Setting, sent: &Message, depth: u64) -> Message {
-    let r = expect::exceeded(depth, K, setting.thresholds);
+    let r = expect::exceeded(setting.rule, depth, K, setting.thresholds);
     let brought = if sent.word == 0 { 0 } else { BROUGHT };
     let word = match (brought, r) {
         (_, 0) => sent.word,
@@ -212,7 +217,8 @@ mod tests {
 
     #[test]
     fn every_message_meets_every_threshold_from_all_sides() {
-        let setting = Setting { counter: Counter::Integer, thresholds: 8, counts_ecn: false };
+        let setting =
+            Setting { counter: Counter::Integer, thresholds: 8, rule: Rule::Edge, counts_ecn: false };
         let (kinds, at, mut id) = (kinds(), setting.some_at(), 0);
         let mut met = HashSet::new();
         for number in 0..holds(&kinds) {
