@@ -30,8 +30,11 @@ use std::{
 pub(crate) const LATENCY_NS: u64 = 100_000;
 /// Cross traffic of full frames, octets on the wire.
 const CROSS_WIRE: u32 = 1538;
-/// TCP payload of such a frame (IPv4, timestamps).
-const CROSS_TCP: u32 = 1448;
+/// TCP payload of such a frame, and the headers before it (IPv4, timestamps of RFC 7323).
+const TCP_PAYLOAD: u32 = 1448;
+const TCP_HEADERS: u32 = 66;
+/// Frames of a super-frame at most: a tap sees it once, and its last frame leaves some microseconds later.
+const SUPER_FRAME: u32 = 8;
 /// How often taps and records are emptied.
 const DRAIN: Duration = Duration::from_millis(5);
 /// What is on its way at the end arrives within this.
@@ -145,7 +148,6 @@ impl Passed {
 /// A frame that a tap saw.
 struct Tapped {
     arrival: Arrival,
-    segments: u16,
     sync: Option<SeenSync>,
 }
 
@@ -160,9 +162,10 @@ struct Drained {
 impl Drained {
     fn tap(&mut self, record: &TapRecord, server: [u8; 6]) {
         let sync = read_sync(record.head()).filter(|sync| sync.source == server);
-        let arrival = Arrival { at_ns: record.time, len: record.len };
-        let tapped = Tapped { arrival, segments: record.segments, sync };
-        if record.point == TapPoint::Egress as u8 { &mut self.sent } else { &mut self.arrived }.push(tapped);
+        let to = if record.point == TapPoint::Egress as u8 { &mut self.sent } else { &mut self.arrived };
+        for len in frames_of(record.len, record.segments) {
+            to.push(Tapped { arrival: Arrival { at_ns: record.time, len }, sync });
+        }
     }
 
     /// In the order of their times: a ring has that of one CPU only.
@@ -171,6 +174,15 @@ impl Drained {
         self.sent.sort_by_key(|frame| frame.arrival.at_ns);
         self.arrived.sort_by_key(|frame| frame.arrival.at_ns);
     }
+}
+
+/// Lengths of the frames that leave for one that a tap saw: of a super-frame of TCP, all of them.
+fn frames_of(len: u32, segments: u16) -> impl Iterator<Item = u32> {
+    let single = segments <= 1;
+    let payload = if single { 0 } else { len.saturating_sub(TCP_HEADERS) };
+    let parts = (0..payload).step_by(TCP_PAYLOAD as usize);
+    let parts = parts.map(move |from| TCP_HEADERS + TCP_PAYLOAD.min(payload - from));
+    single.then_some(len).into_iter().chain(parts)
 }
 
 impl Hop {
@@ -271,13 +283,10 @@ impl Hop {
                 ensure!(report.frames > 100, "the load host sent next to nothing");
             }
             Cross::Tcp => {
-                // A tap must see frames, and TCP makes super-frames whatever the interface can do.
-                tools::run(
-                    &from.namespace,
-                    "ip",
-                    &format!("link set dev {} gso_max_segs 1", from.interface),
-                )?;
-                let payload = bits * f64::from(CROSS_TCP) / f64::from(CROSS_WIRE);
+                // TCP makes super-frames whatever the interface can do.
+                let limit = format!("link set dev {} gso_max_segs {SUPER_FRAME}", from.interface);
+                tools::run(&from.namespace, "ip", &limit)?;
+                let payload = bits * f64::from(TCP_PAYLOAD) / f64::from(CROSS_WIRE);
                 let arguments = format!("-t {} -b {}", self.span.as_secs().max(1), payload as u64);
                 tools::iperf3(from, to, to.ipv4.into(), &arguments)?;
             }
@@ -304,7 +313,6 @@ impl Hop {
     /// are in the order in which they were sent.
     fn join(&self, drained: &Drained) -> Result<Vec<Watched>> {
         let Drained { passed, sent, arrived } = drained;
-        ensure!(sent.iter().all(|frame| frame.segments <= 1), "a host sent super-frames past its tap");
         let waits = |arrivals: Vec<Arrival>| fifo::waits_ps(&arrivals, self.rate.0);
         let by_ports = waits(passed.iter().map(|frame| frame.arrival).collect());
         let by_taps = waits(sent.iter().map(|frame| frame.arrival).collect());
@@ -335,5 +343,18 @@ impl Hop {
             });
         }
         Ok(syncs)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_super_frame_is_the_frames_that_it_becomes() {
+        let lens = |len, segments| frames_of(len, segments).collect::<Vec<_>>();
+        assert_eq!((lens(60, 0), lens(1514, 1)), (vec![60], vec![1514]));
+        assert_eq!(lens(66 + 2 * 1448 + 100, 3), [1514, 1514, 166]);
+        assert_eq!(lens(66 + 2 * 1448, 2), [1514, 1514]);
     }
 }

@@ -34,7 +34,7 @@ const ECT: u8 = 2;
 const CE: u8 = 3;
 
 const BY_PORTS: &str = "live, by the ports' stamps";
-const BY_HOST: &str = "live, as the receiving host sees it";
+const BY_HOST: &str = "live at 100 Mbit/s, as the receiving host sees it";
 
 /// The links: rate, and delta as a full frame's time on it, rounded.
 const LINKS: [(Rate, u64, &str); 2] =
@@ -160,8 +160,11 @@ impl Case {
         let host_ecn = all(once, &|s| host.wait_ps(s), &|s| u32::from(s.arrived.ecn == CE));
         table.add(Method::Ecn, BY_PORTS, &self.name, &ecn);
         table.add(Method::Cmc, BY_PORTS, &self.name, &ports);
-        table.add(Method::Ecn, BY_HOST, &self.name, &host_ecn);
-        table.add(Method::Cmc, BY_HOST, &self.name, &host_wrong);
+        if scale.delta_ps == COARSE_PS {
+            // A finer delta is about as large as the noise of these stamps.
+            table.add(Method::Ecn, BY_HOST, &self.name, &host_ecn);
+            table.add(Method::Cmc, BY_HOST, &self.name, &host_wrong);
+        }
 
         let k = scale.delta_ps * self.hop.rate.0 / 8_000_000_000_000;
         let marked = syncs.iter().filter(|sync| sync.r > 0).count() as f64 / syncs.len().max(1) as f64;
@@ -213,7 +216,7 @@ impl Case {
                 Asked::Nothing,
                 host_wrong.share(host_wrong.wrong) * 100.0,
             )
-            .note(format!("{}; its noise: {}", host_wrong.worst(), host.noise)),
+            .note(format!("K {k} B; its noise: {}; {}", host.noise, host_wrong.worst())),
         );
         rows
     }

@@ -17,7 +17,9 @@ use crate::{
 use anyhow::{Context, Result, ensure};
 use plimsoll_core::{
     Depth, DepthScope, DepthUnit, EcnConfig, EcnScope, FixedEntry, MarkConfig, Nanos, Pool as _, PortConfig,
-    PortId, Rate, Switch, SwitchConfig, config::wire_octets, wire::ethernet::Mac,
+    PortId, Rate, Switch, SwitchConfig,
+    config::{WIRE_OVERHEAD, wire_octets},
+    wire::ethernet::Mac,
 };
 use plimsoll_lab::traffic::{FlowKind, FlowSpec, Schedule, SizeDistribution};
 use std::path::Path;
@@ -180,11 +182,11 @@ fn scenarios() -> [Scenario; 4] {
     let bursts = FlowKind::OnOff { on_ns: 40_000, off_ns: (40_000.0 * (2.0 / 0.94 - 1.0)) as u64 };
     [
         Scenario {
-            name: "4 Gbit/s Poisson of 1500 B, K 3600 B",
+            name: "4 Gbit/s Poisson of 1500 B on the wire, K 3600 B",
             plot: "fig-3b",
             kind: FlowKind::Poisson,
             cross: 4_000_000_000,
-            len: 1500,
+            len: 1500 - WIRE_OVERHEAD,
             frames: 8_000_000,
             k: 3600,
             thresholds: 1,
