@@ -165,6 +165,7 @@ fn arguments_with_mistakes_are_refused_with_their_name_and_the_remedy() {
         (&["lab", "run", "/no/such/lab.toml"], &["/no/such/lab.toml: cannot be read"]),
         (&["lab", "run", "one-hop", "--duration", "0s"], &["--duration 0", "20s"]),
         (&["lab", "run", "one-hop", "--load=-1"], &["load"]),
+        (&["lab", "run", "one-hop", "--load=70"], &["load", "0.7 for 70 %"]),
         (&["clock", "--interface", "p0"], &["--role <ROLE>"]),
         (&["clock", "--role", "client", "--interface", "p0", "--transport", "UDP"], &["'UDP'", "UDPv4"]),
     ] {

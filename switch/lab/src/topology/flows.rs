@@ -17,8 +17,8 @@ const PORT: u16 = 7700;
 const PAYLOAD_MIN: u32 = 16;
 /// Octets of an Ethernet header.
 const ETHERNET: u32 = 14;
-/// Largest load: more only measures the sender.
-const LOAD_MAX: f64 = 100.0;
+/// Largest load: more only measures the sender, or is a percentage by mistake.
+const LOAD_MAX: f64 = 20.0;
 
 /// One flow.
 #[derive(Clone, Debug, PartialEq)]
@@ -220,7 +220,7 @@ impl Reader<'_> {
         spec.rate = match (load, &flow.rate, &flow.paper) {
             (Some((load, span)), ..) => {
                 if !(load > 0.0 && load <= LOAD_MAX) {
-                    let remedy = "write the share of the link that it takes, as 0.7";
+                    let remedy = "write the share of the link that it takes, up to 20, as 0.7 for 70 %";
                     return self.fail(span, "load", format!("is {load}"), remedy);
                 }
                 Rate((self.link("load", span)?.0 as f64 * load).round() as u64)
