@@ -34,7 +34,9 @@ const CROSS_WIRE: u32 = 1538;
 const TCP_PAYLOAD: u32 = 1448;
 const TCP_HEADERS: u32 = 66;
 /// Frames of a super-frame at most: a tap sees it once, and its last frame leaves some microseconds later.
-const SUPER_FRAME: u32 = 8;
+const SUPER_FRAME: u32 = 4;
+/// Octets that TCP may have between itself and the wire: so that frames do not pass the tap long before they leave.
+const TCP_UNSENT: &str = "8192";
 /// How often taps and records are emptied.
 const DRAIN: Duration = Duration::from_millis(5);
 /// What is on its way at the end arrives within this.
@@ -286,6 +288,7 @@ impl Hop {
                 // TCP makes super-frames whatever the interface can do.
                 let limit = format!("link set dev {} gso_max_segs {SUPER_FRAME}", from.interface);
                 tools::run(&from.namespace, "ip", &limit)?;
+                from.namespace.set_sysctl("ipv4/tcp_limit_output_bytes", TCP_UNSENT)?;
                 let payload = bits * f64::from(TCP_PAYLOAD) / f64::from(CROSS_WIRE);
                 let arguments = format!("-t {} -b {}", self.span.as_secs().max(1), payload as u64);
                 tools::iperf3(from, to, to.ipv4.into(), &arguments)?;
