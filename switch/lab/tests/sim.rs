@@ -280,6 +280,14 @@ fn a_seed_repeats_to_the_last_digit_alone_or_beside_others() {
     assert_ne!(alone[0].replace("\"seed\":1", ""), alone[1].replace("\"seed\":2", ""));
 }
 
+#[test]
+fn an_interrupted_repetition_begins_no_further_run() {
+    let topology = Topology::load("idle", &Overrides::default()).unwrap();
+    let (repeated, _) = repeat(&topology, u32::MAX as usize, &AtomicBool::new(true)).unwrap();
+    assert_eq!((repeated.runs.len(), repeated.exit_code()), (0, 1));
+    assert!(repeated.to_string().contains("failed: interrupted after 0 of 4294967295 runs"));
+}
+
 /// Every record as one number (FNV-1a over its fields).
 struct Fingerprint(u64);
 

@@ -32,16 +32,22 @@ pub struct Repeated {
     pub headline: Vec<Headline>,
     /// Every run: seeds count up from the first.
     pub runs: Vec<Outcome>,
+    /// Runs that were asked for: more than those above after an interruption.
+    pub asked: usize,
 }
 
 impl Repeated {
-    /// 0 where nothing failed, else 1.
+    /// 0 where nothing failed and no run is missing, else 1.
     pub fn exit_code(&self) -> u8 {
+        if self.runs.len() < self.asked {
+            return 1;
+        }
         self.runs.iter().map(Outcome::exit_code).max().unwrap_or(0)
     }
 }
 
 /// Simulates `runs` seeds from the topology's own on, each a run of its own. Returns them and all that they cost.
+/// `stop` ends those that run, as [`run`] says, and begins no others.
 ///
 /// # Errors
 /// As [`run`].
@@ -51,12 +57,12 @@ pub fn repeat(
     stop: &AtomicBool,
 ) -> Result<(Repeated, Vec<Simulated>), SimError> {
     let next = AtomicUsize::new(0);
-    let done = Mutex::new(Vec::with_capacity(runs));
+    let done = Mutex::new(Vec::new());
     let threads = thread::available_parallelism().map_or(1, usize::from).min(runs);
     thread::scope(|scope| {
         for _ in 0..threads {
             scope.spawn(|| {
-                loop {
+                while !stop.load(Ordering::Relaxed) {
                     let number = next.fetch_add(1, Ordering::Relaxed);
                     if number >= runs {
                         break;
@@ -72,7 +78,8 @@ pub fn repeat(
     done.sort_by_key(|(number, _)| *number);
     let simulated = done.into_iter().map(|(_, simulated)| simulated).collect::<Result<Vec<_>, _>>()?;
     let outcomes: Vec<Outcome> = simulated.iter().map(|simulated| simulated.outcome.clone()).collect();
-    let repeated = Repeated { lab: topology.name.clone(), headline: headline(&outcomes), runs: outcomes };
+    let lab = topology.name.clone();
+    let repeated = Repeated { lab, headline: headline(&outcomes), runs: outcomes, asked: runs };
     Ok((repeated, simulated))
 }
 
@@ -150,6 +157,9 @@ impl fmt::Display for Repeated {
             seeds.0,
             seeds.1
         )?;
+        if self.runs.len() < self.asked {
+            writeln!(f, "failed: interrupted after {} of {} runs", self.runs.len(), self.asked)?;
+        }
         let mut said = Vec::new();
         for run in &self.runs {
             for warning in run.warnings.iter().filter(|warning| !said.contains(*warning)).collect::<Vec<_>>()
