@@ -38,7 +38,8 @@ impl Discrete {
     /// Delays in ns with their probabilities (weights: they are divided by their sum).
     ///
     /// # Errors
-    /// [`ModelError::Range`] without points, on a delay that is negative or not finite, or weights that are not above 0.
+    /// [`ModelError::Range`] without points, on a delay that is negative or not finite, weights that are not above 0, or
+    /// sums beyond what a number holds.
     pub fn points(points: &[(f64, f64)]) -> Result<Self, ModelError> {
         if points.is_empty() {
             return Err(ModelError::range("points", "empty", "at least one"));
@@ -49,13 +50,14 @@ impl Discrete {
         }
         let mut points = points.to_vec();
         points.sort_by(|a, b| a.0.total_cmp(&b.0));
-        Ok(Self::of_sorted(points.len(), |i| points[i]))
+        Self::of_sorted(points.len(), |i| points[i])
     }
 
     /// Recorded delays in ns, each as likely as any other.
     ///
     /// # Errors
-    /// [`ModelError::Range`] without samples, or on one that is negative or not finite.
+    /// [`ModelError::Range`] without samples, on one that is negative or not finite, or where sums are beyond what a
+    /// number holds.
     pub fn samples(mut samples: Vec<f64>) -> Result<Self, ModelError> {
         if samples.is_empty() {
             return Err(ModelError::range("samples", "empty", "at least one"));
@@ -64,11 +66,11 @@ impl Discrete {
             not_negative("sample", sample)?;
         }
         samples.sort_unstable_by(f64::total_cmp);
-        Ok(Self::of_sorted(samples.len(), |i| (samples[i], 1.0)))
+        Self::of_sorted(samples.len(), |i| (samples[i], 1.0))
     }
 
     /// Of `len` values in increasing order, each with its weight.
-    fn of_sorted(len: usize, point: impl Fn(usize) -> (f64, f64)) -> Self {
+    fn of_sorted(len: usize, point: impl Fn(usize) -> (f64, f64)) -> Result<Self, ModelError> {
         let (mut weight, mut centre) = (Compensated::default(), Compensated::default());
         for (value, w) in (0..len).map(&point) {
             weight.add(w);
@@ -96,7 +98,11 @@ impl Discrete {
         from.reverse();
         // What rounding left of the whole.
         from[0].mass = 1.0;
-        Self { sums: Arc::new(Sums { values, centre, from }) }
+        if !centre.is_finite() || !from[0].second.is_finite() {
+            let range = "so that it and the sum of squares are finite";
+            return Err(ModelError::range("sum of weights or weighted delays", "beyond all numbers", range));
+        }
+        Ok(Self { sums: Arc::new(Sums { values, centre, from }) })
     }
 
     /// The values, increasing, with the probability of each.
@@ -189,5 +195,15 @@ mod tests {
             Discrete::points(&[(1.0, 0.0)]).unwrap_err().to_string().starts_with("weight of a point is 0")
         );
         assert!(Discrete::constant(f64::INFINITY).is_err());
+        // Each is a number, their sum or the sum of their squares is none.
+        for overflows in [
+            Discrete::points(&[(0.0, 1e308), (1.0, 1e308)]),
+            Discrete::samples(vec![1e308, 1e308]),
+            Discrete::samples(vec![0.0, 1e200]),
+        ] {
+            assert!(
+                overflows.unwrap_err().to_string().starts_with("sum of weights or weighted delays is beyond")
+            );
+        }
     }
 }
