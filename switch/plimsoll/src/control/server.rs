@@ -40,6 +40,8 @@ const FIRST_CLIENT: usize = 3;
 const LONGEST_REQUEST: usize = 256;
 /// Clients served at one time.
 const MOST_CLIENTS: usize = 64;
+/// What one more is told.
+const CROWDED: &[u8] = b"{\"error\":\"64 clients are served already; try again when some have ended\"}\n";
 
 /// Listens, and answers.
 pub(crate) struct Server {
@@ -125,8 +127,12 @@ impl Server {
         while let Ok((mut stream, _)) = self.listener.accept() {
             let own = rustix::process::geteuid();
             let trusted = socket_peercred(&stream).is_ok_and(|peer| peer.uid.is_root() || peer.uid == own);
-            if !trusted || self.clients.len() >= MOST_CLIENTS {
+            if !trusted {
                 continue; // closed unanswered
+            }
+            if self.clients.len() >= MOST_CLIENTS {
+                let _ = stream.write(CROWDED);
+                continue;
             }
             let token = Token(self.next);
             self.next = self.next.checked_add(1).unwrap_or(FIRST_CLIENT);
@@ -154,9 +160,11 @@ impl Client {
     /// Reads and writes what goes without blocking. An error ends the client.
     fn turn(&mut self, answer: &mut impl FnMut(Request) -> Result<serde_json::Value>) -> io::Result<()> {
         let mut part = [0; LONGEST_REQUEST];
-        loop {
+        // A client that has shut its end down after the question still gets the answer.
+        let mut ended = false;
+        while !ended {
             match self.stream.read(&mut part) {
-                Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
+                Ok(0) => ended = true,
                 Ok(n) => self.request.extend_from_slice(&part[..n]),
                 Err(e) if e.kind() == io::ErrorKind::WouldBlock => break,
                 Err(e) => return Err(e),
@@ -185,7 +193,7 @@ impl Client {
                 Err(e) => return Err(e),
             }
         }
-        Ok(())
+        if ended && self.answer.is_empty() { Err(io::ErrorKind::UnexpectedEof.into()) } else { Ok(()) }
     }
 }
 
@@ -210,6 +218,35 @@ mod tests {
             assert_eq!(event.unwrap(), Event::Timeout);
         }
         assert_eq!(client.join().unwrap().unwrap()["frames"], 7);
+
+        let serve = |server: &mut Server| {
+            server.wait(Some(Duration::from_millis(20)), |_| Ok(serde_json::json!(7))).unwrap();
+        };
+        let connect = || {
+            let address = SocketAddr::from_abstract_name(format!("{PREFIX}{name}")).unwrap();
+            let stream = StdStream::connect_addr(&address).unwrap();
+            stream.set_read_timeout(Some(Duration::from_secs(5))).unwrap();
+            stream
+        };
+        let answer = |mut stream: &StdStream| {
+            let mut text = [0; 256];
+            let length = stream.read(&mut text).unwrap();
+            String::from_utf8_lossy(&text[..length]).into_owned()
+        };
+        // A question and no more: the client's end is shut down, as `socat` does it.
+        let asked = connect();
+        (&asked).write_all(b"\"snapshot\"\n").unwrap();
+        asked.shutdown(std::net::Shutdown::Write).unwrap();
+        serve(&mut server);
+        assert_eq!(answer(&asked), "7\n");
+        drop(asked);
+        // Clients that say nothing do not make the next one look like a stranger.
+        let idle: Vec<_> = (0..MOST_CLIENTS).map(|_| connect()).collect();
+        serve(&mut server);
+        let one_more = connect();
+        serve(&mut server);
+        assert!(answer(&one_more).contains("64 clients are served already"));
+        drop((idle, one_more));
         drop(server);
         assert!(!running().contains(&name));
     }
