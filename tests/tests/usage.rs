@@ -5,8 +5,9 @@ use plimsoll_tests::net::{Net, Stack};
 use plimsoll_tests::process::{Output, run};
 use plimsoll_tests::remains::Remains;
 use plimsoll_tests::switch::{Switch, plimsoll};
-use plimsoll_tests::{Scratch, program};
-use std::process::Command;
+use plimsoll_tests::{Scratch, program, wait_for};
+use rustix::process::{Pid, Signal, kill_process};
+use std::process::{Command, Stdio};
 use std::time::Duration;
 
 const SOON: Duration = Duration::from_secs(10);
@@ -107,6 +108,10 @@ fn files_with_mistakes_are_refused_with_line_key_and_remedy() {
         &["switch.toml:9:10: port.remark: switch switch, ports p0 and p1: use the ECN bits as a counter"],
     );
     bench.refuses_file("[[port]]\nname = \"p0\n", &["switch.toml:2:"]);
+    bench.refuses_file(
+        "name = \"a b\"\n[[port]]\nname = \"p0\"\n",
+        &["switch.toml:1:8: name: \"a b\" is no name for a switch; write name"],
+    );
     bench.refuses_file("name = \"nothing\"\n", &["there is no port; write [[port]]"]);
     bench.refuses(&["run", "/no/such/file.toml"], 2, &["/no/such/file.toml: ", "No such file"]);
     bench.refuses_file(
@@ -152,6 +157,11 @@ fn arguments_with_mistakes_are_refused_with_their_name_and_the_remedy() {
         ),
         (&["lab", "run", "idle", "--record", "truth"], &["'truth'", "name it NAME.csv or NAME.pcapng"]),
         (&["run", "--prot", "p0"], &["'--prot'", "'--port'"]),
+        (
+            &["run", "--port", "p0", "--name", "a b"],
+            &["--name \"a b\": is no name for a switch; write 1 to 64"],
+        ),
+        (&["run", "--port", "p0", "--name", ""], &["--name \"\": is no name for a switch"]),
         (&["run", "--port", "p0,edge"], &["edge", "delta"]),
         (&["run", "--port", "p0", "--cpu", "999"], &["CPU 999 is not there, or not for this process; "]),
         (&["run", "--port", "p0", "--latency", "2s"], &["--latency 2s: more than 1 s; "]),
@@ -273,4 +283,51 @@ fn what_only_the_simulator_follows_is_refused_by_labs_and_simulated() {
     assert_eq!(outcome["clocks"][0]["raw_rms_ns"], 0.0);
     // What it cost goes to standard error.
     assert!(told.stderr.contains(" times real time\n"), "{told:#?}");
+}
+
+/// The writing end of a pipe that nobody reads.
+fn unread() -> std::io::PipeWriter {
+    let (_, writer) = std::io::pipe().unwrap();
+    writer
+}
+
+#[test]
+fn output_that_nobody_reads_ends_nothing_and_a_full_disk_is_told() {
+    let command = |arguments: &[&str]| {
+        let mut command = Command::new(program());
+        command.args(arguments).stdin(Stdio::null());
+        command
+    };
+    let full = || std::fs::OpenOptions::new().write(true).open("/dev/full").unwrap();
+    for arguments in [&["lab", "cat", "one-hop"][..], &["sim", "idle", "--duration", "1s", "--quiet"]] {
+        let seen = command(arguments).stdout(unread()).output().unwrap();
+        assert_eq!((seen.status.code(), &*seen.stderr), (Some(0), &b""[..]), "{arguments:?}");
+        let lost = command(arguments).stdout(full()).output().unwrap();
+        let told = String::from_utf8(lost.stderr).unwrap();
+        assert_eq!(lost.status.code(), Some(1), "{told}");
+        assert!(told.starts_with("plimsoll: standard output: ") && told.lines().count() == 1, "{told}");
+    }
+    let mute = command(&["sim", "idle", "--duration", "1s", "--json"]).stderr(unread()).output().unwrap();
+    assert_eq!(mute.status.code(), Some(0));
+    assert!(serde_json::from_slice::<serde_json::Value>(&mute.stdout).is_ok());
+}
+
+/// Whoever reads the log may go (`plimsoll run .. 2>&1 | head -1`): the switch stays.
+#[test]
+fn a_switch_whose_log_nobody_reads_goes_on() {
+    let net = Net::new(2, Stack::Silent);
+    let mut command = plimsoll(&net.switch, &["run", "--port", "p0", "--port", "p1"]);
+    let mut child = command.stdin(Stdio::null()).stderr(unread()).spawn().unwrap();
+    let index = || {
+        let shown = run(&mut plimsoll(&net.switch, &["show", "ports", "--json"]), SOON);
+        (shown.code() == Some(0)).then(|| shown.json()["ports"][1]["description"]["index"].as_u64())?
+    };
+    let first = wait_for("the switch", SOON, index);
+    // Both are lines in its log.
+    net.part(1);
+    net.join(1);
+    wait_for("the new p1 to be open", SOON, || index().filter(|now| *now != first));
+    assert!(child.try_wait().unwrap().is_none(), "it has ended");
+    kill_process(Pid::from_child(&child), Signal::TERM).unwrap();
+    assert_eq!(child.wait().unwrap().code(), Some(0));
 }

@@ -63,7 +63,7 @@ pub(crate) struct Run {
     /// with depth, r and words as comments (time messages up to 1024 octets, of others the first 128)
     #[arg(long, value_name = "FILE", value_parser = PathBufValueParser::new().try_map(RecordFile::new))]
     pub(crate) record: Option<RecordFile>,
-    /// Name by which `plimsoll show` finds this switch
+    /// Name by which `plimsoll show` finds this switch: letters, digits, - and _
     #[arg(long)]
     pub(crate) name: Option<String>,
 }

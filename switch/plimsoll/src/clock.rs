@@ -15,7 +15,10 @@ use plimsoll_core::Span;
 use plimsoll_lab::clock::{Client, ClientConfig, ClockReport, MarkScale, Server, ServerConfig};
 use serde_json::json;
 
-use crate::args::{Clock, Role};
+use crate::{
+    args::{Clock, Role},
+    say::{Note, Out},
+};
 
 pub(crate) fn clock(args: &Clock) -> Result<ExitCode> {
     let stop = Arc::new(AtomicBool::new(false));
@@ -47,12 +50,12 @@ fn server(args: &Clock, stop: &AtomicBool) -> Result<ExitCode> {
         compensate_ps: args.delta.map(|delta| delta.ps),
         ..ServerConfig::new(&args.interface, args.transport)
     })?;
-    eprintln!("PTP server on {}, {}; SIGINT ends it", args.interface, args.transport);
+    writeln!(Note, "PTP server on {}, {}; SIGINT ends it", args.interface, args.transport);
     let report = server.run(stop)?;
     if args.json {
-        println!("{}", serde_json::to_string_pretty(&report)?);
+        writeln!(Out, "{}", serde_json::to_string_pretty(&report)?)?;
     } else {
-        println!("{} Syncs sent, {} Delay_Reqs answered", report.syncs, report.delay_requests);
+        writeln!(Out, "{} Syncs sent, {} Delay_Reqs answered", report.syncs, report.delay_requests)?;
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -63,7 +66,7 @@ fn client(args: &Clock, stop: &AtomicBool) -> Result<ExitCode> {
         interval: Duration::from_nanos(args.interval.nanos()),
         ..ClientConfig::new(&args.interface, args.transport)
     })?;
-    eprintln!("PTP client on {}, {}, free running; SIGINT ends it", args.interface, args.transport);
+    writeln!(Note, "PTP client on {}, {}, free running; SIGINT ends it", args.interface, args.transport);
     let recording = client.run(stop)?;
     // Without delta a mark counts for nothing.
     let scale = MarkScale { delta_ps: args.delta.map_or(0, |delta| delta.ps), saturated_at: u32::MAX };
@@ -83,22 +86,24 @@ fn client(args: &Clock, stop: &AtomicBool) -> Result<ExitCode> {
     let report = ClockReport::new(&args.interface, "plimsoll", args.transport, &samples);
     if args.json {
         let all = json!({ "report": report, "counters": recording.counters, "samples": samples });
-        println!("{}", serde_json::to_string_pretty(&all)?);
+        writeln!(Out, "{}", serde_json::to_string_pretty(&all)?)?;
     } else {
-        println!("{} exchanges", report.samples);
-        println!(
+        writeln!(Out, "{} exchanges", report.samples)?;
+        writeln!(
+            Out,
             "offset, raw          rms {:>10.1} us  median {:>10.1} us",
             us(report.raw.rms_ns),
             us(report.raw.median_ns)
-        );
+        )?;
         if args.delta.is_some() {
             let (c, i) = (&report.compensated, 100.0 * report.improvement);
-            println!(
+            writeln!(
+                Out,
                 "offset, compensated  rms {:>10.1} us  median {:>10.1} us",
                 us(c.rms_ns),
                 us(c.median_ns)
-            );
-            println!("improvement          {i:.1} %");
+            )?;
+            writeln!(Out, "improvement          {i:.1} %")?;
         }
     }
     Ok(ExitCode::SUCCESS)

@@ -7,7 +7,7 @@ use plimsoll_port::VETH_MTU_MAX;
 use plimsoll_port::netlink::{Ethtool, Link, Netlink};
 use serde::Serialize;
 
-use crate::args::Doctor;
+use crate::{args::Doctor, say::Out};
 
 /// How a finding matters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -53,7 +53,7 @@ pub(crate) fn doctor(args: &Doctor) -> Result<ExitCode> {
         }
     }
     if args.json {
-        println!("{}", serde_json::to_string_pretty(&findings)?);
+        writeln!(Out, "{}", serde_json::to_string_pretty(&findings)?)?;
     } else {
         for f in &findings {
             let sign = match f.verdict {
@@ -62,7 +62,7 @@ pub(crate) fn doctor(args: &Doctor) -> Result<ExitCode> {
                 Verdict::Bad => "BAD ",
             };
             let remedy = if f.remedy.is_empty() { String::new() } else { format!("; {}", f.remedy) };
-            println!("{sign}  {:<18} {}{remedy}", f.about, f.found);
+            writeln!(Out, "{sign}  {:<18} {}{remedy}", f.about, f.found)?;
         }
     }
     let failed = findings.iter().any(|f| f.verdict == Verdict::Bad);

@@ -20,6 +20,7 @@ use crate::{
     Usage,
     args::{CounterArg, Lab, LabRun, LabUp, Marking, Overriding, RuleArg},
     control::Server,
+    say::{Note, Out},
     serve,
 };
 
@@ -30,7 +31,7 @@ pub(crate) fn lab(command: &Lab) -> Result<ExitCode> {
         Lab::Up(args) => up(args),
         Lab::Down { name } => {
             lab::down(name)?;
-            println!("lab {name} has ended");
+            writeln!(Out, "lab {name} has ended")?;
             Ok(ExitCode::SUCCESS)
         }
         Lab::Exec { name, host, command } => {
@@ -42,8 +43,8 @@ pub(crate) fn lab(command: &Lab) -> Result<ExitCode> {
         Lab::Clean => {
             let removed = lab::clean()?;
             match removed.as_slice() {
-                [] => println!("nothing to clean"),
-                names => println!("removed what was left of {}", names.join(", ")),
+                [] => writeln!(Out, "nothing to clean")?,
+                names => writeln!(Out, "removed what was left of {}", names.join(", "))?,
             }
             Ok(ExitCode::SUCCESS)
         }
@@ -74,9 +75,9 @@ fn run(args: &LabRun) -> Result<ExitCode> {
     let options = RunOptions { record: args.record.clone(), publish: true };
     let outcome = lab::run(topology, &options, progress, &stop)?;
     if args.json {
-        println!("{}", serde_json::to_string_pretty(&outcome)?);
+        writeln!(Out, "{}", serde_json::to_string_pretty(&outcome)?)?;
     } else {
-        print!("{outcome}");
+        write!(Out, "{outcome}")?;
     }
     Ok(ExitCode::from(outcome.exit_code()))
 }
@@ -115,12 +116,12 @@ fn up(args: &LabUp) -> Result<ExitCode> {
     arguments.push(lab);
     let state = lab::up(&topology.name, &std::env::current_exe()?, &arguments)?;
     let (name, nodes) = (&state.name, state.nodes.keys().cloned().collect::<Vec<_>>());
-    println!("lab {name} stands (pid {}): {}", state.pid, nodes.join(", "));
+    writeln!(Out, "lab {name} stands (pid {}): {}", state.pid, nodes.join(", "))?;
     if let Some(host) = topology.hosts.first() {
-        println!("enter a host:  plimsoll lab exec {name} {} -- ip address", host.name);
+        writeln!(Out, "enter a host:  plimsoll lab exec {name} {} -- ip address", host.name)?;
     }
-    println!("watch it:      plimsoll show ports --name {name}");
-    println!("end it:        plimsoll lab down {name}");
+    writeln!(Out, "watch it:      plimsoll show ports --name {name}")?;
+    writeln!(Out, "end it:        plimsoll lab down {name}")?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -132,7 +133,7 @@ fn stay(args: &LabUp) -> Result<ExitCode> {
     let running = Running::start(topology, None)?;
     let traffic = if args.traffic { Some(Traffic::start(&running)?) } else { None };
     file.publish(&running)?;
-    eprintln!("lab {} stands; SIGINT ends it", running.topology().name);
+    writeln!(Note, "lab {} stands; SIGINT ends it", running.topology().name);
     let held = serve::hold(&mut server, running.worker());
     if let Some(traffic) = traffic {
         traffic.stop(&running);
@@ -143,7 +144,7 @@ fn stay(args: &LabUp) -> Result<ExitCode> {
     if last.frames.is_whole() {
         return Ok(ExitCode::SUCCESS);
     }
-    eprintln!("plimsoll: frames are missing at the end: {:?}; please report this", last.frames);
+    writeln!(Note, "plimsoll: frames are missing at the end: {:?}; please report this", last.frames);
     Ok(ExitCode::FAILURE)
 }
 
@@ -152,14 +153,18 @@ fn list(as_json: bool) -> Result<ExitCode> {
     if as_json {
         let built_in: Vec<_> =
             BUILT_IN.iter().map(|b| json!({ "name": b.name, "about": about(b.text) })).collect();
-        println!("{}", serde_json::to_string_pretty(&json!({ "built_in": built_in, "running": running }))?);
+        writeln!(
+            Out,
+            "{}",
+            serde_json::to_string_pretty(&json!({ "built_in": built_in, "running": running }))?
+        )?;
         return Ok(ExitCode::SUCCESS);
     }
     let mut table = Table::new(&["built-in lab", "what it shows"]);
     for lab in BUILT_IN {
         table.row(vec![lab.name.into(), about(lab.text)]);
     }
-    print!("{table}");
+    write!(Out, "{table}")?;
     if !running.is_empty() {
         let mut table = Table::new(&["\nlab", "state", "pid", "nodes"]);
         for lab in running {
@@ -169,7 +174,7 @@ fn list(as_json: bool) -> Result<ExitCode> {
             let state = if lab.running { "runs" } else { "was killed (plimsoll lab clean)" };
             table.row(vec![lab.name, state.into(), pid, nodes]);
         }
-        print!("{table}");
+        write!(Out, "{table}")?;
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -183,7 +188,7 @@ fn about(text: &str) -> String {
 fn cat(name: &str) -> Result<ExitCode> {
     match BUILT_IN.iter().find(|lab| lab.name == name) {
         Some(lab) => {
-            print!("{}", lab.text);
+            write!(Out, "{}", lab.text)?;
             Ok(ExitCode::SUCCESS)
         }
         None => {

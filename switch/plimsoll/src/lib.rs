@@ -15,6 +15,7 @@ mod lab;
 mod link;
 mod plan;
 mod run;
+mod say;
 mod serve;
 mod show;
 mod sim;
@@ -22,6 +23,8 @@ mod sim;
 use std::process::ExitCode;
 
 use clap::Parser;
+
+use say::Note;
 
 /// Wrong arguments or a wrong file: exit code 2.
 #[derive(Debug)]
@@ -48,6 +51,8 @@ pub fn main() -> ExitCode {
         .with_writer(std::io::stderr)
         .with_target(false)
         .without_time()
+        // It would be told on standard error, which is what failed: that panics.
+        .log_internal_errors(false)
         .init();
     let outcome = match args.command {
         args::Command::Run(run) => run::run(&run),
@@ -62,7 +67,7 @@ pub fn main() -> ExitCode {
     match outcome {
         Ok(code) => code,
         Err(error) => {
-            eprintln!("plimsoll: {}", told(&error));
+            writeln!(Note, "plimsoll: {}", told(&error));
             if error.chain().any(|e| e.is::<Usage>()) { ExitCode::from(2) } else { ExitCode::FAILURE }
         }
     }
@@ -87,7 +92,7 @@ fn refuse(error: &clap::Error) -> ExitCode {
         DisplayHelp | DisplayVersion => error.exit(),
         DisplayHelpOnMissingArgumentOrSubcommand => error.exit(),
         _ => {
-            eprintln!("plimsoll: {}", one_line(&error.render().to_string()));
+            writeln!(Note, "plimsoll: {}", one_line(&error.render().to_string()));
             ExitCode::from(2)
         }
     }

@@ -7,6 +7,7 @@ use anyhow::Result;
 use crate::{
     args::{Link, Serve},
     control::{Request, ask},
+    say::Out,
 };
 
 pub(crate) fn link(args: &Link) -> Result<ExitCode> {
@@ -15,6 +16,6 @@ pub(crate) fn link(args: &Link) -> Result<ExitCode> {
         Serve::Release => (Request::Release(args.port.clone()), "serves"),
     };
     ask(args.name.as_deref(), request)?;
-    println!("{} {now}", args.port);
+    writeln!(Out, "{} {now}", args.port)?;
     Ok(ExitCode::SUCCESS)
 }

@@ -9,7 +9,7 @@ use anyhow::Result;
 use plimsoll_core::SwitchConfig;
 use plimsoll_lab::{
     record::{self, Collector, PortNames, RecordClock},
-    topology::{RunFile, RunSwitch},
+    topology::{RunFile, RunSwitch, is_instance_name},
 };
 use plimsoll_port::{
     Mode, Port, PortOptions, Umem, UmemOptions,
@@ -21,6 +21,7 @@ use crate::{
     Usage,
     args::{IdleArg, Run},
     control::Server,
+    say::Note,
     serve,
 };
 
@@ -39,10 +40,11 @@ pub(crate) fn run(args: &Run) -> Result<ExitCode> {
 
     let links = look_up(&file)?;
     for warning in &file.warnings {
-        eprintln!("warning: {warning}");
+        writeln!(Note, "warning: {warning}");
     }
     for Link { name, .. } in links.iter().filter(|link| !link.is_running()) {
-        eprintln!(
+        writeln!(
+            Note,
             "warning: {name}: down or without carrier, so nothing passes; ip link set {name} up, and its other end"
         );
     }
@@ -65,8 +67,8 @@ pub(crate) fn run(args: &Run) -> Result<ExitCode> {
         None => file.idle,
     };
     let worker = Worker::spawn(WorkerConfig { nodes, umem, cpu: args.cpu.or(file.cpu), idle, records })?;
-    opened.iter().for_each(|port| eprint!("{port}"));
-    eprintln!("switch {name:?} runs; `plimsoll show ports` shows it, SIGINT ends it");
+    opened.iter().for_each(|port| write!(Note, "{port}"));
+    writeln!(Note, "switch {name:?} runs; `plimsoll show ports` shows it, SIGINT ends it");
     let served = serve::serve(&mut server, &mut monitor, &worker, &file);
 
     let last = worker.stop();
@@ -78,7 +80,7 @@ pub(crate) fn run(args: &Run) -> Result<ExitCode> {
         failures.push(format!("frames are missing at the end: {:?}; please report this", last.frames));
     }
     for failure in &failures {
-        eprintln!("plimsoll: {failure}");
+        writeln!(Note, "plimsoll: {failure}");
     }
     Ok(if failures.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
@@ -125,6 +127,10 @@ fn plan(args: &Run) -> Result<RunFile> {
     let overrides = args.marking.into();
     let mut file =
         RunFile::parse(&label, &text, &overrides).map_err(|e| Usage(without_place(&e.to_string())))?;
+    if let Some(name) = args.name.as_deref().filter(|name| !is_instance_name(name)) {
+        let remedy = "write 1 to 64 letters, digits, - and _";
+        return Err(Usage(format!("--name {name:?}: is no name for a switch; {remedy}")).into());
+    }
     if let Some(cpu) = args.cpu.or(file.cpu)
         && !may_use(cpu)
     {

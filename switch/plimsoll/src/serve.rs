@@ -13,6 +13,7 @@ use plimsoll_port::{
 use crate::{
     control::{Event, Request, Server},
     run::options,
+    say::Note,
 };
 
 /// How often somebody looks whether the worker is still there.
@@ -56,7 +57,7 @@ pub(crate) fn serve(
             // What netlink cannot tell now is no reason to stop forwarding.
             Event::Watched => {
                 if let Err(e) = watch(monitor, worker, file, &mut absent) {
-                    eprintln!("plimsoll: {e:#}; ports that come back may be missed");
+                    writeln!(Note, "plimsoll: {e:#}; ports that come back may be missed");
                 }
             }
         }
@@ -123,9 +124,9 @@ fn bring_back(worker: &Worker, file: &RunFile, name: &str) -> bool {
         let options = options(switch, port);
         let opened = worker.reopen(node, port, |memory| Prepared::new(memory, name, &options));
         match opened {
-            Ok(()) => eprintln!("{name}: is back"),
+            Ok(()) => writeln!(Note, "{name}: is back"),
             Err(e) => {
-                eprintln!("plimsoll: {e}");
+                writeln!(Note, "plimsoll: {e}");
                 return false;
             }
         }

@@ -11,6 +11,7 @@ use crate::{
     Usage,
     args::{Show, What},
     control::{Request, ask},
+    say::Out,
 };
 
 pub(crate) fn show(args: &Show) -> Result<ExitCode> {
@@ -19,7 +20,7 @@ pub(crate) fn show(args: &Show) -> Result<ExitCode> {
         if args.what != What::Fdb {
             return Err(Usage("--flush forgets addresses; write `plimsoll show fdb --flush`".into()).into());
         }
-        println!("{} addresses forgotten", ask(name, Request::FlushFdb)?);
+        writeln!(Out, "{} addresses forgotten", ask(name, Request::FlushFdb)?)?;
         return Ok(ExitCode::SUCCESS);
     }
     let snapshot = ask(name, Request::Snapshot)?;
@@ -31,11 +32,11 @@ pub(crate) fn show(args: &Show) -> Result<ExitCode> {
         What::Fdb => fdb(&snapshot, &ask(name, Request::Fdb)?),
     };
     if args.json {
-        println!("{}", serde_json::to_string_pretty(&part.json)?);
+        writeln!(Out, "{}", serde_json::to_string_pretty(&part.json)?)?;
     } else if part.table.is_empty() {
-        println!("{}", part.nothing);
+        writeln!(Out, "{}", part.nothing)?;
     } else {
-        print!("{}", part.table);
+        write!(Out, "{}", part.table)?;
     }
     Ok(ExitCode::SUCCESS)
 }

@@ -1,7 +1,6 @@
 //! `plimsoll sim`: a lab in virtual time.
 
 use std::{
-    io::Write as _,
     process::ExitCode,
     sync::{Arc, atomic::AtomicBool},
     time::Instant,
@@ -16,6 +15,7 @@ use plimsoll_lab::{
 use crate::{
     args::Sim,
     lab::{load, overrides},
+    say::{Note, Out},
 };
 
 pub(crate) fn sim(args: &Sim) -> Result<ExitCode> {
@@ -46,11 +46,10 @@ pub(crate) fn sim(args: &Sim) -> Result<ExitCode> {
 }
 
 fn print<T: serde::Serialize + std::fmt::Display>(result: &T, json: bool) -> Result<()> {
-    let mut out = std::io::stdout().lock();
     if json {
-        writeln!(out, "{}", serde_json::to_string_pretty(result)?)?;
+        writeln!(Out, "{}", serde_json::to_string_pretty(result)?)?;
     } else {
-        write!(out, "{result}")?;
+        write!(Out, "{result}")?;
     }
     Ok(())
 }
@@ -63,7 +62,8 @@ fn tell(args: &Sim, runs: &[Simulated], since: Instant) {
     let took = since.elapsed().as_secs_f64();
     let events: u64 = runs.iter().map(|run| run.events).sum();
     let simulated: f64 = runs.iter().map(|run| run.simulated.as_secs_f64()).sum();
-    eprintln!(
+    writeln!(
+        Note,
         "{events} events in {took:.2} s: {:.2} million a second, {:.1} times real time",
         events as f64 / took / 1e6,
         simulated / took

@@ -1,5 +1,6 @@
 //! What happens while a lab runs, for whoever waits.
 
+use std::fmt::Arguments;
 use std::io::{IsTerminal, Write};
 use std::sync::Mutex;
 use std::time::Duration;
@@ -46,7 +47,7 @@ impl Default for Stderr {
 
 impl Progress for Stderr {
     fn step(&self, text: &str) {
-        eprintln!("{text}");
+        tell(format_args!("{text}\n"));
     }
 
     fn measuring(&self, elapsed: Duration, total: Duration) {
@@ -54,8 +55,10 @@ impl Progress for Stderr {
         if self.terminal {
             const WIDTH: usize = 30;
             let filled = (done / whole.max(f64::MIN_POSITIVE) * WIDTH as f64) as usize;
-            eprint!("\rmeasuring [{:<WIDTH$}] {done:.0} of {whole:.0} s ", "#".repeat(filled.min(WIDTH)));
-            let _ = std::io::stderr().flush();
+            tell(format_args!(
+                "\rmeasuring [{:<WIDTH$}] {done:.0} of {whole:.0} s ",
+                "#".repeat(filled.min(WIDTH))
+            ));
             return;
         }
         let quarter = (done / whole.max(f64::MIN_POSITIVE) * 4.0) as u32;
@@ -64,14 +67,20 @@ impl Progress for Stderr {
             && quarter < 4
         {
             *announced = quarter;
-            eprintln!("measuring: {done:.0} of {whole:.0} s");
+            tell(format_args!("measuring: {done:.0} of {whole:.0} s\n"));
         }
     }
 
     fn measured(&self) {
         if self.terminal {
             // Takes the line away again: it has served.
-            eprint!("\r\x1b[K");
+            tell(format_args!("\r\x1b[K"));
         }
     }
+}
+
+/// Writes to standard error. One that is closed ends no lab: the text is lost.
+fn tell(text: Arguments<'_>) {
+    let mut stderr = std::io::stderr().lock();
+    let _ = stderr.write_fmt(text).and_then(|()| stderr.flush());
 }

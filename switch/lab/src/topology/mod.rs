@@ -322,14 +322,27 @@ fn topology_name(
         Some(name) => (name.get_ref().clone(), Some(name.span())),
         None => (stem.unwrap_or_default(), None),
     };
-    let fits = !name.is_empty()
-        && name.len() <= 64
-        && name.chars().all(|c| c.is_ascii_alphanumeric() || "-_".contains(c));
-    if fits {
-        return Ok(name);
+    check_instance(source, span, "lab", &name)?;
+    Ok(name)
+}
+
+/// Whether a lab or a running switch can have this name: it is found by it, among others in /proc/net/unix.
+fn check_instance(
+    source: &Source<'_>,
+    span: Option<std::ops::Range<usize>>,
+    what: &str,
+    name: &str,
+) -> Result<(), TopologyError> {
+    if is_instance_name(name) {
+        return Ok(());
     }
     let remedy = "write name = ... with 1 to 64 letters, digits, - and _";
-    Err(source.error(span, "name", format!("{name:?} is no name for a lab"), remedy))
+    Err(source.error(span, "name", format!("{name:?} is no name for a {what}"), remedy))
+}
+
+/// Whether it is a name for a lab or a running switch: 1 to 64 letters, digits, `-` and `_`.
+pub fn is_instance_name(name: &str) -> bool {
+    (1..=64).contains(&name.len()) && name.chars().all(|c| c.is_ascii_alphanumeric() || "-_".contains(c))
 }
 
 #[cfg(test)]

@@ -6,7 +6,7 @@ use super::keys::{Place, PortKeys};
 use super::marking::{Marks, Step};
 use super::network::check_name;
 use super::ports::{fixed, release_at};
-use super::{Overrides, check_overrides};
+use super::{Overrides, check_instance, check_overrides};
 use plimsoll_core::{MarkConfig, Nanos, SwitchConfig};
 use plimsoll_port::Mode;
 use plimsoll_port::worker::{Idle, ReleaseAt, Stall};
@@ -77,6 +77,9 @@ impl RunFile {
                 ("is a lab's file: it has links and no [[port]]", "start it with `plimsoll lab run`")
             };
             return Err(source.error(None, "port", problem, remedy));
+        }
+        if let Some(name) = &raw.name {
+            check_instance(&source, Some(name.span()), "switch", name.get_ref())?;
         }
         let mut marks = Marks::read(&source, &raw, overrides)?;
         let mut implied = None;

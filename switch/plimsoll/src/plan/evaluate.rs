@@ -10,7 +10,7 @@ use plimsoll_model::{
 use serde::Serialize;
 
 use super::{inputs::laws, usage};
-use crate::args::PlanEvaluate;
+use crate::{args::PlanEvaluate, say::Out};
 
 #[derive(Serialize)]
 struct Report {
@@ -30,9 +30,9 @@ pub(super) fn evaluate(args: &PlanEvaluate) -> Result<ExitCode> {
     let report =
         Report { setting, evaluation: of(&pair, &setting), conditions: of_one_hop(&pair, &setting)? };
     if args.json {
-        println!("{}", serde_json::to_string_pretty(&report)?);
+        writeln!(Out, "{}", serde_json::to_string_pretty(&report)?)?;
     } else {
-        print!("{}", table(&report));
+        write!(Out, "{}", table(&report))?;
     }
     Ok(ExitCode::SUCCESS)
 }

@@ -17,6 +17,7 @@ use super::{
 use crate::{
     Usage,
     args::{ObjectiveArg, PlanSearch, RuleArg},
+    say::Out,
 };
 
 /// Exchanges drawn for a time uncertainty bound, at least; and in units of the share outside the bound.
@@ -83,9 +84,9 @@ pub(super) fn search(args: &PlanSearch) -> Result<ExitCode> {
     }
     let report = report(args, &named)?;
     if args.json {
-        println!("{}", serde_json::to_string_pretty(&report)?);
+        writeln!(Out, "{}", serde_json::to_string_pretty(&report)?)?;
     } else {
-        print!("{}", text(&report));
+        write!(Out, "{}", text(&report))?;
     }
     Ok(ExitCode::SUCCESS)
 }
