@@ -224,23 +224,11 @@ pub(crate) struct Overriding {
 
 #[derive(Debug, ClapArgs)]
 pub(crate) struct Sim {
-    /// A built-in lab (`plimsoll lab list`) or a file
-    pub(crate) lab: String,
     #[command(flatten)]
-    pub(crate) overriding: Overriding,
+    pub(crate) run: LabRun,
     /// Simulate so many seeds, from the given one on, side by side, and print means with their standard errors
     #[arg(long, value_name = "N", conflicts_with = "record", value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) repeat: Option<u32>,
-    /// As JSON, to standard output
-    #[arg(long)]
-    pub(crate) json: bool,
-    /// No progress on standard error
-    #[arg(long, short)]
-    pub(crate) quiet: bool,
-    /// Write ground truth of every frame to this file: NAME.csv a line each, NAME.pcapng the frames themselves, with
-    /// comments
-    #[arg(long, value_name = "FILE", value_parser = PathBufValueParser::new().try_map(RecordFile::new))]
-    pub(crate) record: Option<RecordFile>,
 }
 
 #[derive(Debug, ClapArgs)]

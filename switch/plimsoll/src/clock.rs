@@ -17,14 +17,12 @@ use serde_json::json;
 
 use crate::{
     args::{Clock, Role},
+    interrupt,
     say::{Note, Out},
 };
 
 pub(crate) fn clock(args: &Clock) -> Result<ExitCode> {
-    let stop = Arc::new(AtomicBool::new(false));
-    for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
-        signal_hook::flag::register(signal, Arc::clone(&stop))?;
-    }
+    let stop = interrupt::flag()?;
     if let Some(duration) = args.duration {
         stop_after(duration, &stop);
     }

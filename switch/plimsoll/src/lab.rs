@@ -1,11 +1,6 @@
 //! `plimsoll lab`: networks of namespaces with real frames.
 
-use std::{
-    ffi::OsString,
-    process::ExitCode,
-    sync::{Arc, atomic::AtomicBool},
-    time::Duration,
-};
+use std::{ffi::OsString, process::ExitCode, time::Duration};
 
 use anyhow::Result;
 use plimsoll_core::Span;
@@ -20,7 +15,8 @@ use crate::{
     Usage,
     args::{CounterArg, Lab, LabRun, LabUp, Marking, Overriding, RuleArg},
     control::Server,
-    say::{Note, Out},
+    interrupt,
+    say::{self, Note, Out},
     serve,
 };
 
@@ -66,19 +62,12 @@ pub(crate) fn load(lab: &str, overrides: &Overrides) -> Result<Topology> {
 
 fn run(args: &LabRun) -> Result<ExitCode> {
     let topology = load(&args.lab, &overrides(&args.overriding)?)?;
-    let stop = Arc::new(AtomicBool::new(false));
-    for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
-        signal_hook::flag::register(signal, Arc::clone(&stop))?;
-    }
+    let stop = interrupt::flag()?;
     let (loud, silent) = (Stderr::new(), Silent);
     let progress: &dyn Progress = if args.quiet { &silent } else { &loud };
     let options = RunOptions { record: args.record.clone(), publish: true };
     let outcome = lab::run(topology, &options, progress, &stop)?;
-    if args.json {
-        writeln!(Out, "{}", serde_json::to_string_pretty(&outcome)?)?;
-    } else {
-        write!(Out, "{outcome}")?;
-    }
+    say::result(&outcome, args.json)?;
     Ok(ExitCode::from(outcome.exit_code()))
 }
 

@@ -6,11 +6,14 @@
 //! A library with one function, so that the end-to-end tests run the very same command as a program of their own
 //! package, which cargo then builds for them.
 #![forbid(unsafe_code)]
+// They panic where nobody reads, and a switch must not end of that.
+#![cfg_attr(not(test), deny(clippy::print_stdout, clippy::print_stderr))]
 
 mod args;
 mod clock;
 mod control;
 mod doctor;
+mod interrupt;
 mod lab;
 mod link;
 mod plan;

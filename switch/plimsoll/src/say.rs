@@ -3,11 +3,12 @@
 //! `writeln!(Out, ..)?` and `writeln!(Note, ..)` in place of `println!` and `eprintln!`, which panic there.
 
 use std::{
-    fmt::Arguments,
+    fmt::{Arguments, Display},
     io::{self, ErrorKind, Write},
 };
 
 use anyhow::{Context, Result};
+use serde::Serialize;
 
 /// Standard output: what was asked for.
 pub(crate) struct Out;
@@ -34,4 +35,12 @@ impl Note {
     pub(crate) fn write_fmt(&self, text: Arguments<'_>) {
         let _ = io::stderr().lock().write_fmt(text);
     }
+}
+
+/// A result on standard output, as its tables or as JSON.
+///
+/// # Errors
+/// As [`Out::write_fmt`].
+pub(crate) fn result<T: Serialize + Display>(result: &T, json: bool) -> Result<()> {
+    if json { writeln!(Out, "{}", serde_json::to_string_pretty(result)?) } else { write!(Out, "{result}") }
 }

@@ -1,10 +1,6 @@
 //! `plimsoll sim`: a lab in virtual time.
 
-use std::{
-    process::ExitCode,
-    sync::{Arc, atomic::AtomicBool},
-    time::Instant,
-};
+use std::{process::ExitCode, time::Instant};
 
 use anyhow::Result;
 use plimsoll_lab::{
@@ -14,30 +10,28 @@ use plimsoll_lab::{
 
 use crate::{
     args::Sim,
+    interrupt,
     lab::{load, overrides},
-    say::{Note, Out},
+    say::{self, Note},
 };
 
 pub(crate) fn sim(args: &Sim) -> Result<ExitCode> {
-    let topology = load(&args.lab, &overrides(&args.overriding)?)?;
-    let stop = Arc::new(AtomicBool::new(false));
-    for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
-        signal_hook::flag::register(signal, Arc::clone(&stop))?;
-    }
+    let topology = load(&args.run.lab, &overrides(&args.run.overriding)?)?;
+    let stop = interrupt::flag()?;
     let (loud, silent) = (Stderr::new(), Silent);
-    let progress: &dyn Progress = if args.quiet { &silent } else { &loud };
+    let progress: &dyn Progress = if args.run.quiet { &silent } else { &loud };
     let since = Instant::now();
     let code = match args.repeat {
         Some(runs) => {
             let (repeated, cost) = repeat(&topology, runs as usize, &stop)?;
-            print(&repeated, args.json)?;
+            say::result(&repeated, args.run.json)?;
             tell(args, &cost, since);
             repeated.exit_code()
         }
         None => {
-            let options = SimOptions { record: args.record.clone(), ..SimOptions::default() };
+            let options = SimOptions { record: args.run.record.clone(), ..SimOptions::default() };
             let simulated = run(&topology, options, progress, &stop)?;
-            print(&simulated.outcome, args.json)?;
+            say::result(&simulated.outcome, args.run.json)?;
             tell(args, std::slice::from_ref(&simulated), since);
             simulated.outcome.exit_code()
         }
@@ -45,18 +39,9 @@ pub(crate) fn sim(args: &Sim) -> Result<ExitCode> {
     Ok(ExitCode::from(code))
 }
 
-fn print<T: serde::Serialize + std::fmt::Display>(result: &T, json: bool) -> Result<()> {
-    if json {
-        writeln!(Out, "{}", serde_json::to_string_pretty(result)?)?;
-    } else {
-        write!(Out, "{result}")?;
-    }
-    Ok(())
-}
-
 /// What it cost: on standard error, since it differs from run to run while the result does not.
 fn tell(args: &Sim, runs: &[Simulated], since: Instant) {
-    if args.quiet {
+    if args.run.quiet {
         return;
     }
     let took = since.elapsed().as_secs_f64();

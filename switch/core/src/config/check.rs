@@ -1,4 +1,4 @@
-//! What is refused, and what is warned of.
+//! What is refused.
 
 use std::collections::{HashMap, HashSet};
 
@@ -6,7 +6,7 @@ use super::{
     Counter, DepthUnit, FixedEntry, MAX_CELL, MAX_COUNT, MAX_DELAY, MAX_DELTA, MAX_FDB, MAX_PORTS,
     MAX_QUEUE_BYTES, MAX_QUEUE_FRAMES, MAX_RATE, MarkConfig, PortConfig, Rule, SwitchConfig, wire_octets,
 };
-use crate::{PortId, Span, mark::ecn_capacity, wire::word::Word};
+use crate::{PortId, Span, wire::word::Word};
 
 /// A configuration that no switch can be made of.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
@@ -47,11 +47,6 @@ impl SwitchConfig {
         self.check_edges()?;
         self.check_ecn()?;
         self.check_fixed()
-    }
-
-    /// What works, but not as one might think: said in the form of an error, refused by nobody.
-    pub fn warnings(&self) -> Vec<ConfigError> {
-        self.ports.iter().flat_map(|port| port.warnings(&self.name)).collect()
     }
 
     /// delta of this network: all ports that mark have the same.
@@ -217,7 +212,13 @@ impl PortConfig {
     }
 
     /// An error of this port; its index is filled in by who knows it.
-    fn error(&self, switch: &str, key: &'static str, problem: String, remedy: String) -> ConfigError {
+    pub(super) fn error(
+        &self,
+        switch: &str,
+        key: &'static str,
+        problem: String,
+        remedy: String,
+    ) -> ConfigError {
         let place = format!("switch {switch}, port {}, {key}", self.name);
         ConfigError { place, port: None, key, problem, remedy }
     }
@@ -325,40 +326,6 @@ impl PortConfig {
         }
         Ok(())
     }
-
-    /// What cannot be reached: octets that frames do not fill, thresholds that the queue's depth stays below.
-    fn warnings(&self, switch: &str) -> Vec<ConfigError> {
-        let mut warnings = Vec::new();
-        let (octets, frames, most) = (self.queue_limit(), self.frames_limit(), self.octets_of_frames());
-        if self.queue_bytes.is_some() && octets > most {
-            let problem =
-                format!("is {octets} B, but ends at {frames} frames: {most} B of full frames (MTU 1500)");
-            warnings.push(self.error(switch, "queue", problem, format!("write at most {most} B")));
-        }
-        if let Some(mark) = self.mark {
-            let words = mark.carriers.ptp || mark.carriers.ntp;
-            let n = if words { mark.counter.capacity() } else { ecn_capacity(mark.counter) };
-            if mark.thresholds > n {
-                let problem = format!("is {}, but the counter ends at N = {n}", mark.thresholds);
-                let remedy = format!("write at most {n}, or another counter");
-                warnings.push(self.error(switch, "mark.thresholds (R)", problem, remedy));
-            }
-        }
-        let limit = octets.min(most);
-        if let (Some(rate), Some(mark)) = (self.rate, self.mark) {
-            let highest = mark.k_octets(rate) * u128::from(mark.thresholds);
-            if highest > u128::from(limit) {
-                let remedy = if highest > u128::from(most) {
-                    "write a smaller R or delta".into()
-                } else {
-                    format!("write a queue of at least {highest} B, or a smaller R or delta")
-                };
-                let problem = format!("highest threshold R*K = {highest} B is beyond the queue's {limit} B");
-                warnings.push(self.error(switch, "mark", problem, remedy));
-            }
-        }
-        warnings
-    }
 }
 
 fn in_range(
@@ -378,11 +345,11 @@ fn in_range(
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::super::*;
     use crate::PortId;
 
-    fn two_ports(change: impl FnOnce(&mut SwitchConfig)) -> SwitchConfig {
+    pub(in crate::config) fn two_ports(change: impl FnOnce(&mut SwitchConfig)) -> SwitchConfig {
         let mark = Some(MarkConfig::new(4, 60_000_000));
         let port = |name: &str| PortConfig { rate: Some(Rate(100_000_000)), mark, ..PortConfig::new(name) };
         let mut config =
@@ -395,7 +362,7 @@ mod tests {
         two_ports(change).check().unwrap_err().to_string()
     }
 
-    fn mark(config: &mut SwitchConfig, port: usize) -> &mut MarkConfig {
+    pub(in crate::config) fn mark(config: &mut SwitchConfig, port: usize) -> &mut MarkConfig {
         config.ports[port].mark.as_mut().unwrap()
     }
 
@@ -414,29 +381,6 @@ mod tests {
             mark(c, 1).counter = Counter::Shift;
         });
         assert_eq!(config.check(), Ok(()));
-    }
-
-    #[test]
-    fn thresholds_beyond_the_counter_are_warned_of() {
-        let warning = |counter, carriers| {
-            let config = two_ports(|c| {
-                *mark(c, 0) = MarkConfig { counter, carriers, ..MarkConfig::new(16, 1_000_000) }
-            });
-            config.warnings().first().map(ToString::to_string)
-        };
-        let words = Carriers { ptp: true, ntp: false, ecn: true };
-        let ecn = Carriers { ptp: false, ntp: false, ecn: true };
-        let says = |n| {
-            Some(format!(
-                "switch s1, port a, mark.thresholds (R): is 16, but the counter ends at N = {n}; write at most {n}, or \
-                 another counter"
-            ))
-        };
-        assert_eq!(warning(Counter::Integer, words), None);
-        assert_eq!(warning(Counter::Shift, words), None);
-        assert_eq!(warning(Counter::ShiftBoth, words), says(14));
-        assert_eq!(warning(Counter::Integer, ecn), says(3));
-        assert_eq!(warning(Counter::IntegerBoth, ecn), says(1));
     }
 
     #[test]
@@ -587,34 +531,6 @@ mod tests {
             let said = refusal(|c| c.fdb_fixed = vec![entry, wrong]);
             assert!(said.contains(expected), "{said}");
         }
-    }
-
-    #[test]
-    fn the_frames_limit_follows_the_octets_and_what_ends_a_queue_is_said() {
-        let frames = |octets| PortConfig { queue_bytes: Some(octets), ..PortConfig::new("p") }.frames_limit();
-        assert_eq!([84, 84_000, 10_000_000].map(frames), [64, 1000, 8192]);
-        let warned = |octets| two_ports(|c| c.ports[0].queue_bytes = Some(octets)).warnings();
-        assert_eq!(warned(10_000_000), []);
-        let said = warned(20_000_000)[0].to_string();
-        assert!(said.contains("is 20000000 B, but ends at 8192 frames: 12599296 B"), "{said}");
-        // R*K = 15 MB: the octets would do, the frames do not.
-        let config = two_ports(|c| {
-            c.ports[0].queue_bytes = Some(12_000_000_000);
-            mark(c, 0).thresholds = 20_000;
-        });
-        let said = config.warnings()[1].to_string();
-        assert!(
-            said.contains("R*K = 15000000 B is beyond the queue's 12599296 B; write a smaller R"),
-            "{said}"
-        );
-    }
-
-    #[test]
-    fn thresholds_beyond_the_queue_are_warned_of() {
-        // K = 60 us * 100 Mbit/s / 8 = 750 B, times 4000 = 3 MB, and the queue holds 1 MB.
-        let config = two_ports(|c| mark(c, 0).thresholds = 4000);
-        assert_eq!(config.check(), Ok(()));
-        assert!(config.warnings()[0].to_string().contains("R*K = 3000000 B is beyond the queue's 1000000 B"));
     }
 
     #[test]

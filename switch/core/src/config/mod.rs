@@ -2,6 +2,7 @@
 
 mod check;
 mod marking;
+mod warnings;
 
 use crate::{Nanos, PortId, Rate, Span, wire::ethernet::Mac};
 

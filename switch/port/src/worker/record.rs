@@ -243,7 +243,7 @@ impl Recorder {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use plimsoll_core::FrameId;
+    use crate::worker::release::tests::departure;
 
     fn discarded(len: u32) -> Record {
         Record::discard(&Discard {
@@ -258,24 +258,7 @@ mod tests {
     }
 
     fn sent(len: u32) -> Record {
-        let departure = Departure {
-            port: PortId(0),
-            ingress: PortId(1),
-            frame: FrameId(0),
-            len,
-            class: 0,
-            info: Class::OTHER,
-            stamp: Nanos(0),
-            arrived: Nanos(0),
-            depth_bytes: 0,
-            depth_ps: 0,
-            measured: 0,
-            start: Nanos(0),
-            end: Nanos(0),
-            mark: MarkRecord::default(),
-            transparent: false,
-        };
-        Record::sent(&departure, &Release::default(), None)
+        Record::sent(&Departure { len, ..departure(0, 0) }, &Release::default(), None)
     }
 
     #[test]

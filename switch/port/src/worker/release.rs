@@ -129,12 +129,13 @@ impl Egress for Releases {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::*;
     use plimsoll_classify::Class;
     use plimsoll_core::{FrameId, MarkRecord};
 
-    fn departure(start: u64, end: u64) -> Departure {
+    /// A frame of 60 octets from port 1 to port 0.
+    pub(in crate::worker) fn departure(start: u64, end: u64) -> Departure {
         Departure {
             port: PortId(0),
             ingress: PortId(1),

@@ -1,0 +1,120 @@
+//! Files of `plimsoll run`, and keys that they share with labs.
+
+use super::*;
+
+#[test]
+fn run_files_have_one_switch_on_interfaces() {
+    let file = RunFile::parse(
+        "run.toml",
+        r#"
+name = "rack"
+[marking]
+delta = "60us"
+thresholds = 4
+[worker]
+cpu = 3
+[switch.edge]
+latency = "50us"
+stall = "re-anchor"
+[[port]]
+name = "eth1"
+rate = "1gbit"
+edge = true
+mode = "native"
+[[port]]
+name = "eth2"
+trust = true
+release = "end"
+"#,
+        &Overrides::default(),
+    )
+    .unwrap();
+    let switch = &file.switches[0];
+    assert_eq!((file.name.as_deref(), file.cpu, file.idle), (Some("rack"), Some(3), Idle::Adaptive));
+    assert_eq!(
+        (switch.config.name.as_str(), switch.latency_ns, switch.correct_lateness),
+        ("edge", 50_000, false)
+    );
+    assert_eq!(switch.stall, Stall::ReAnchor);
+    assert_eq!(switch.config.ports[0].mark.map(|m| (m.thresholds, m.delta_ps)), Some((4, 60_000_000)));
+    assert_eq!((switch.config.ports[0].edge, switch.config.ports[1].mark), (true, None));
+    assert_eq!(switch.ports[0], RunPort { mode: plimsoll_port::Mode::Native, release: None });
+    assert_eq!(switch.ports[1].release, Some(ReleaseAt::End));
+}
+
+#[test]
+fn run_files_are_refused_with_place_and_remedy() {
+    for (text, expected) in [
+        ("", "run.toml: port: there is no port; write [[port]]"),
+        ("[[link]]\nbetween = [\"a\", \"b\"]", "port: is a lab's file: it has links"),
+        (
+            "[[port]]\nname = \"eth1\"\n[[port]]\nname = \"eth1\"",
+            "run.toml:4:8: port.name: eth1 is a port already",
+        ),
+        (
+            "[[port]]\nname = \"a-long-interface\"",
+            "run.toml:2:8: port.name: \"a-long-interface\" has 16 octets",
+        ),
+        ("[[port]]\nname = \"eth1\"\nrate = \"1\"", "run.toml:3:8: port.rate: \"1\" has no unit"),
+        (
+            "[[port]]\nname = \"eth1\"\nspeed = 1",
+            "run.toml:3:1: port.speed: unknown key speed; the keys here are name,",
+        ),
+        ("[[port]]\nname = \"eth1\"\nmark = true", "port.mark: there is no [marking]"),
+        ("[[port]]\nname = \"eth1\"\nswitch = \"s9\"", "there is no switch \"s9\"; the switches are switch"),
+        (
+            "[switch.a]\n[switch.b]\n[[port]]\nname = \"eth1\"",
+            "is not given, and there are several; write switch = one",
+        ),
+        (
+            "[marking]\n[[port]]\nname = \"e1\"\nrate = \"1gbit\"\nstep = \"750B\"\n[[port]]\nname = \"e2\"\nrate = \
+             \"100mbit\"\nstep = \"750B\"",
+            "run.toml:9:8: port.step: K = 750 B at 100mbit implies delta = 60us, the port to e1 implies 6us; write one",
+        ),
+        ("[marking]\ndelta = \"1us\"\n[[port]]\nname = \"e1\"\nmark = true", "marks without a rate"),
+        (
+            "[[port]]\nname = \"e1\"\npass = [\"1f\"]",
+            "is no last octet of 01-80-C2-00-00-XX; write \"00\" to \"0f\"",
+        ),
+    ] {
+        let message = run(text).map(drop).unwrap_err().to_string();
+        assert!(message.contains(expected), "{text}\n  got  {message}\n  want {expected}");
+        assert!(!message.contains('\n'), "{message}");
+    }
+}
+
+#[test]
+fn a_switch_whose_ports_only_convert_has_the_networks_delta() {
+    let text = "[marking]\ndelta = \"60us\"\n[switch.s1]\n[switch.s2]\n[host.a]\n[host.b]\n[[link]]\nbetween = [\"a\", \
+                \"s1\"]\n[[link]]\nbetween = [\"s1\", \"s2\"]\nrate = \"100mbit\"\nmark = { to-s1 = false }\n[[link]]\nbetween = \
+                [\"s2\", \"b\"]\nedge = { to-b = true }";
+    let t = parse(text).unwrap();
+    assert!(t.switches[1].config.ports.iter().all(|port| port.mark.is_none()));
+    assert_eq!(t.switches[1].config.delta().unwrap().ps, 60_000_000);
+    let text = "[marking]\ndelta = \"60us\"\n[[port]]\nname = \"e1\"\nedge = true\n[[port]]\nname = \"e2\"";
+    let file = run(text).unwrap();
+    assert_eq!(file.switches[0].config.delta().unwrap().ps, 60_000_000);
+    let bare = text.replace("[marking]\ndelta = \"60us\"\n", "");
+    let message = run(&bare).unwrap_err().to_string();
+    assert!(message.contains("run.toml:3:8: port.edge: there is no [marking] with counts"), "{message}");
+}
+
+#[test]
+fn storms_and_fixed_stations_are_keys() {
+    let storm = "storm = { frames-per-second = 1000, burst = 100 }";
+    let fdb = "fdb = [{ mac = \"02:00:00:00:00:07\", port = \"c\", vlan = 5 }]";
+    let text = one_hop(storm).replace("[switch.s1]", &format!("[switch.s1]\n{fdb}"));
+    let config = &parse(&text).unwrap().switches[0].config;
+    let expected = plimsoll_core::StormConfig { frames_per_second: 1000, burst: 100 };
+    assert_eq!(config.ports.iter().map(|port| port.storm).collect::<Vec<_>>(), [None, None, Some(expected)]);
+    let entry = config.fdb_fixed[0];
+    assert_eq!((entry.vlan, entry.mac.0[5], entry.port.0), (5, 7, 2));
+    let message = refusal(&text.replace("port = \"c\"", "port = \"d\""));
+    assert!(message.contains("switch.fdb.port: s1 has no port \"d\"; its ports are a, b, c"), "{message}");
+    assert!(refusal(&text.replace("02:00", "2:00")).contains("is no MAC address"));
+
+    let text = format!("[switch.s]\n{}\n[[port]]\nname = \"c\"\n{storm}", fdb);
+    let file = run(&text).unwrap();
+    assert_eq!(file.switches[0].config.ports[0].storm, Some(expected));
+    assert_eq!(file.switches[0].config.fdb_fixed[0].port.0, 0);
+}
