@@ -22,7 +22,7 @@ pub struct Congested {
 
 /// Of each link. 1538 octets take 615 us.
 const RATE: &str = "20mbit";
-/// Of each port, every time: a message waits 0 to 2.5 ms, 62 % of them at all.
+/// Of each port, every time: a message waits 0 to 2.5 ms, three of five at all.
 const BURST: usize = 4;
 const PAUSE: Duration = Duration::from_millis(4);
 

@@ -1,6 +1,7 @@
 //! Frames sent as they are, by a packet socket: nothing between the test and the wire adds, sums or checks.
 
 use plimsoll_port::{namespace::Namespace, packet};
+use rand::{Rng as _, SeedableRng as _, rngs::SmallRng};
 use rustix::io::Errno;
 use rustix::net::{SendFlags, send};
 use std::os::fd::OwnedFd;
@@ -45,10 +46,12 @@ pub struct Flood {
 }
 
 impl Flood {
-    /// Sends `frames` in turn, with a pause after each round of them.
+    /// Sends `frames` in turn, with a pause after each round of them: `pause`, give or take a quarter. A strict period
+    /// would beat with that of a peer's messages, which then meet the queue at one phase for the whole test.
     pub fn start(injector: Injector, frames: Vec<Vec<u8>>, pause: Duration) -> Self {
         let (stop, sent) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicU64::new(0)));
         let (asked, count) = (Arc::clone(&stop), Arc::clone(&sent));
+        let mut random = SmallRng::seed_from_u64(1);
         let thread = std::thread::spawn(move || {
             while !asked.load(Ordering::Relaxed) {
                 for frame in &frames {
@@ -56,7 +59,7 @@ impl Flood {
                     count.fetch_add(1, Ordering::Relaxed);
                 }
                 if !pause.is_zero() {
-                    std::thread::sleep(pause);
+                    std::thread::sleep(pause.mul_f64(random.random_range(0.75..1.25)));
                 }
             }
         });
