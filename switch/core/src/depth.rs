@@ -36,8 +36,8 @@ pub(crate) struct Verdict {
 /// A port's thresholds, in the unit of its measure. Those that it does not have are never exceeded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Thresholds {
-    /// In picoseconds on the link, exceeded strictly.
-    /// Twice the values, for half a delta: `shift` is what a depth is moved up by.
+    /// In whole picoseconds on the link, rounded down, and exceeded strictly: so a depth that was rounded up exceeds
+    /// just those that it exceeded before. Twice the values, for half a delta: `shift` is what a depth is moved up by.
     Time { delta: u64, shift: u64, thresholds: u32, ecn_ps: u64 },
     /// In cells, reached: by a shift for the counter, by comparison for ECN.
     Cells { shift: u32, thresholds: u32, ecn: u64 },
@@ -239,8 +239,8 @@ mod tests {
         ] {
             assert_eq!(centred(DELTA, ps), r, "{ps}");
         }
-        // Half of an odd delta: 1.5 ps are exceeded by 2.
-        assert_eq!([0, 1, 2, 4, 5].map(|ps| centred(3, ps)), [0, 0, 1, 1, 2]);
+        // Half of an odd delta is rounded down: thresholds at 1, 4 and 7 ps, which 1.2 ps, rounded up, exceeds.
+        assert_eq!([0, 1, 2, 4, 5, 7, 8].map(|ps| centred(3, ps)), [0, 0, 1, 1, 2, 2, 3]);
     }
 
     #[test]

@@ -71,8 +71,8 @@ pub enum Rule {
     /// At i*delta (paper III-B): what is left of a wait is 0..delta.
     #[default]
     Edge,
-    /// At (i - 1/2)*delta, beyond the paper: what is left is -delta/2..delta/2, which is half the error without its
-    /// bias where there are few thresholds.
+    /// At (i - 1/2)*delta, in whole picoseconds rounded down, beyond the paper: what is left is -delta/2..delta/2,
+    /// which is half the error without its bias where there are few thresholds.
     Centred,
 }
 

@@ -277,13 +277,14 @@ pub(crate) fn k(delta_ps: u64, rate: Rate) -> u128 {
 fn treat(config: &SwitchConfig, port: usize, frame: &Sent, found: Found) -> Left {
     let Found { ahead, measured, rate } = found;
     let settings = &config.ports[port];
-    // Whole cells against K, to the nearest octet; all else exactly, and strictly.
+    // Whole cells against K, to the nearest octet; all else exactly, and strictly, against thresholds of whole
+    // picoseconds.
     let reaches = |halves: u32, ps: u64| match settings.depth.unit {
         DepthUnit::Cells { octets } => {
             let cells = u128::from(halves / 2) * k(ps, Rate(rate as u64)) / u128::from(octets);
             measured >= cells.max(1)
         }
-        _ => measured * 2000 > u128::from(halves) * u128::from(ps) * rate,
+        _ => measured * 1000 > u128::from(halves) * u128::from(ps) / 2 * rate,
     };
     let thresholds = settings.mark.map_or(0, |mark| mark.thresholds);
     let delta = settings.mark.map_or(0, |mark| mark.delta_ps);
