@@ -1,4 +1,4 @@
-//! One classifier for kernel and user space, and what the two sides share.
+//! One classifier for kernel and user space, and what else the two sides share: the marking word, checksums, ABIs.
 //!
 //! The XDP program in `ebpf/programs` and the switch run the same [`classify`], so that a frame is the same thing
 //! to both, whether or not its driver can carry metadata. Everything here is plain data and arithmetic on a window
@@ -11,20 +11,27 @@
 //! | `programs` | names of programs, maps, globals and counters in the BPF objects |
 //! | `tap` | the record of the measuring taps |
 //! | `ethernet`, `ipv4`, `ipv6`, `transport`, `ptp`, `ntp` | one layer each |
+//! | `word` | the marking word |
+//! | `checksum` | sums, mended |
 //! | `window` | reads at masked offsets |
 #![no_std]
 #![forbid(unsafe_code)]
 
+pub mod checksum;
 mod ethernet;
 mod ipv4;
 mod ipv6;
 mod meta;
-mod ntp;
+pub mod ntp;
 mod programs;
-mod ptp;
+pub mod ptp;
 mod tap;
 mod transport;
 mod window;
+pub mod word;
+
+#[cfg(test)]
+extern crate std;
 
 pub use ipv6::MAX_EXTENSIONS;
 pub use meta::{Class, Flags, Kind, META_LEN, META_VERSION, NO_PRIORITY, WINDOW};

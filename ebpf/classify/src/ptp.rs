@@ -1,18 +1,41 @@
 //! PTP messages by version and messageType (IEEE 1588-2019 clause 13.3, annexes C, D and E).
 
 use crate::window::Window;
+use crate::word::Direction;
 use crate::{Class, Flags, Kind};
 
 /// UDP port of event messages.
-pub(crate) const EVENT_PORT: u16 = 319;
+pub const EVENT_PORT: u16 = 319;
 /// UDP port of general messages.
-pub(crate) const GENERAL_PORT: u16 = 320;
+pub const GENERAL_PORT: u16 = 320;
 
-/// The common header of version 2; that of version 1 is longer (40 octets).
-const HEADER: u32 = 34;
+/// Octets of the common header (clause 13.3.1).
+pub const HEADER_LEN: usize = 34;
+/// Octets of a Sync or Delay_Req without TLVs (clause 13.6): the least of an event message.
+pub const EVENT_LEN: usize = 44;
+/// Octets of a Pdelay_Req or Pdelay_Resp without TLVs (clauses 13.9, 13.10).
+pub const PEER_DELAY_LEN: usize = 54;
+/// tlvType of AUTHENTICATION (clause 16.14).
+pub const TLV_AUTHENTICATION: u16 = 0x8009;
+/// correctionField that says "too large to represent" (clause 13.3.2.9).
+pub const CORRECTION_OVERFLOW: i64 = i64::MAX;
+
+/// That of version 1 is longer (40 octets).
+const HEADER: u32 = HEADER_LEN as u32;
 const LAST_EVENT: u8 = 0x3;
 const FIRST_GENERAL: u8 = 0x8;
 const LAST_GENERAL: u8 = 0xD;
+
+/// Which way an event message of this messageType goes: Delay_Req (1) and Pdelay_Req (2) are requests, Sync (0) and
+/// Pdelay_Resp (3) responses. `None` for types that are no event.
+#[inline]
+pub const fn direction(message_type: u8) -> Option<Direction> {
+    match message_type {
+        1 | 2 => Some(Direction::Forward),
+        0 | 3 => Some(Direction::Reverse),
+        _ => None,
+    }
+}
 
 /// PTP over Ethernet: version 2 only, whatever the destination address.
 #[inline(always)]

@@ -1,6 +1,8 @@
 //! What a port writes into the messages of clocks, and how it measures the depth that decides it.
 
-use crate::{Rate, Span, wire::word::Word};
+use plimsoll_classify::word::Counter;
+
+use crate::{Rate, Span};
 
 /// Largest value of the marking counter, 2^30 - 1: all bits of the integer word (paper IV-C2, with N = 2^b - 1).
 pub const MAX_COUNT: u32 = (1 << 30) - 1;
@@ -74,27 +76,6 @@ pub enum Rule {
     /// At (i - 1/2)*delta, in whole picoseconds rounded down, beyond the paper: what is left is -delta/2..delta/2,
     /// which is half the error without its bias where there are few thresholds.
     Centred,
-}
-
-/// How a count is written (paper IV-A, IV-B).
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Hash)]
-pub enum Counter {
-    /// An integer: N = 2^30 - 1 in the word, 3 in two ECN bits.
-    #[default]
-    Integer,
-    /// A thermometer, one bit a mark: N = 29 in the word, 2 in two ECN bits (00, 01, 11).
-    Shift,
-    /// Integers for requests and responses apart (FR): N = 2^15 - 1 each in the word, 1 each in two ECN bits.
-    IntegerBoth,
-    /// Thermometers for requests and responses apart (FR): N = 14 each in the word, 1 each in two ECN bits.
-    ShiftBoth,
-}
-
-impl Counter {
-    /// N of a marking word in this mode, for one direction.
-    pub const fn capacity(self) -> u32 {
-        Word::empty(self).capacity()
-    }
 }
 
 /// Which fields of a message take counts, where it has them.

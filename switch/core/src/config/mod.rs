@@ -8,8 +8,9 @@ use crate::{Nanos, PortId, Rate, Span, wire::ethernet::Mac};
 
 pub use check::ConfigError;
 pub use marking::{
-    Carriers, Counter, Depth, DepthScope, DepthUnit, EcnConfig, EcnScope, Ect, MAX_COUNT, MarkConfig, Rule,
+    Carriers, Depth, DepthScope, DepthUnit, EcnConfig, EcnScope, Ect, MAX_COUNT, MarkConfig, Rule,
 };
+pub use plimsoll_classify::word::Counter;
 
 /// Largest rate of an emulated link in bit/s (10 Tbit/s): up to here the link clock's sums cannot overflow.
 pub const MAX_RATE: u64 = 10_000_000_000_000;

@@ -2,7 +2,6 @@
 //!
 //! Mutators mend the checksum over what they change (RFC 1624).
 
-pub mod checksum;
 mod datagram;
 pub mod ethernet;
 pub mod event;
@@ -10,4 +9,6 @@ pub mod ip;
 pub mod message;
 pub mod ntp;
 pub mod ptp;
-pub mod word;
+
+// What the BPF programs share.
+pub use plimsoll_classify::{checksum, word};

@@ -11,42 +11,9 @@
 use super::word::Direction;
 use crate::MarkOutcome;
 
-/// Octets of the header (RFC 5905 section 7.3).
-pub const HEADER_LEN: usize = 48;
-/// The version whose messages have extension fields.
-pub const VERSION: u8 = 4;
-/// Type of the field, in the range for experiments, 0xF000 to 0xFFFF (RFC 9748).
-pub const FIELD_TYPE: u16 = 0xF5C0;
-/// Octets of the field.
-pub const FIELD_LEN: usize = 28;
-/// What else tells the field from others of its type.
-pub const MAGIC: [u8; 4] = *b"CMC1";
-
-/// The least that an extension field takes (RFC 7822 section 3): what is shorter is a MAC, and the last in the packet.
-const LEAST_FIELD: usize = 16;
-/// Where the word stands in its field.
-const WORD: usize = 8;
-
-/// Which way a message goes whose first octet this is: modes 1 and 3 are requests, 2, 4 and 5 responses. `None` for
-/// the modes that carry no time (6 and 7: RFC 9327).
-#[inline]
-pub const fn direction(first: u8) -> Option<Direction> {
-    match first & 7 {
-        1 | 3 => Some(Direction::Forward),
-        2 | 4 | 5 => Some(Direction::Reverse),
-        _ => None,
-    }
-}
-
-/// The field with this marking word, for an end to append to its message.
-pub const fn field(word: u32) -> [u8; FIELD_LEN] {
-    let mut octets = [0; FIELD_LEN];
-    let parts = [FIELD_TYPE.to_be_bytes(), (FIELD_LEN as u16).to_be_bytes()];
-    [octets[0], octets[1], octets[2], octets[3]] = [parts[0][0], parts[0][1], parts[1][0], parts[1][1]];
-    [octets[4], octets[5], octets[6], octets[7]] = MAGIC;
-    [octets[8], octets[9], octets[10], octets[11]] = word.to_be_bytes();
-    octets
-}
+pub use plimsoll_classify::ntp::{
+    FIELD_LEN, FIELD_TYPE, HEADER_LEN, LEAST_FIELD, MAGIC, VERSION, WORD, direction, field,
+};
 
 /// The marking word of a message (the UDP payload): where it begins, which way the message goes, and whether its field
 /// is the last thing in it.

@@ -6,16 +6,9 @@ use serde::Serialize;
 use super::word::Direction;
 use crate::MarkOutcome;
 
-/// Octets of the common header (clause 13.3.1).
-pub const HEADER_LEN: usize = 34;
-/// Octets of a Sync or Delay_Req without TLVs (clause 13.6): the least of an event message.
-pub const EVENT_LEN: usize = 44;
-/// Octets of a Pdelay_Req or Pdelay_Resp without TLVs (clauses 13.9, 13.10).
-pub const PEER_DELAY_LEN: usize = 54;
-/// tlvType of AUTHENTICATION (clause 16.14).
-pub const TLV_AUTHENTICATION: u16 = 0x8009;
-/// correctionField that says "too large to represent" (clause 13.3.2.9).
-pub const CORRECTION_OVERFLOW: i64 = i64::MAX;
+pub use plimsoll_classify::ptp::{
+    CORRECTION_OVERFLOW, EVENT_LEN, HEADER_LEN, PEER_DELAY_LEN, TLV_AUTHENTICATION, direction,
+};
 
 mod field {
     use core::ops::Range;
@@ -56,17 +49,6 @@ pub fn message_id(frame: &[u8], info: &Class) -> Option<MessageId> {
     }
     let message = frame.get(usize::from(info.payload)..)?;
     Some(Header::new_checked(message)?.id())
-}
-
-/// Which way an event message of this messageType goes: Delay_Req (1) and Pdelay_Req (2) are requests, Sync (0) and
-/// Pdelay_Resp (3) responses. `None` for types that are no event.
-#[inline]
-pub const fn direction(message_type: u8) -> Option<Direction> {
-    match message_type {
-        1 | 2 => Some(Direction::Forward),
-        0 | 3 => Some(Direction::Reverse),
-        _ => None,
-    }
 }
 
 /// The common header of a PTP version 2 message.

@@ -58,6 +58,8 @@ mod tests {
     use super::*;
     use etherparse::{Ipv4Header, Ipv6Header, UdpHeader, ip_number};
     use proptest::prelude::*;
+    use std::prelude::rust_2024::*;
+    use std::vec;
 
     /// The sum from the ground up, by another library.
     fn v4(payload: &[u8]) -> u16 {

@@ -11,7 +11,28 @@
 //! A thermometer fills from its lowest bit: 3 is 0b0111. The word says its mode itself, so that it decodes without
 //! configuration (the paper's IV-C2 names three switches for two bits; this layout holds all their combinations).
 
-use crate::Counter;
+use core::fmt;
+
+/// How a count is written (paper IV-A, IV-B).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Hash)]
+pub enum Counter {
+    /// An integer: N = 2^30 - 1 in the word, 3 in two ECN bits.
+    #[default]
+    Integer,
+    /// A thermometer, one bit a mark: N = 29 in the word, 2 in two ECN bits (00, 01, 11).
+    Shift,
+    /// Integers for requests and responses apart (FR): N = 2^15 - 1 each in the word, 1 each in two ECN bits.
+    IntegerBoth,
+    /// Thermometers for requests and responses apart (FR): N = 14 each in the word, 1 each in two ECN bits.
+    ShiftBoth,
+}
+
+impl Counter {
+    /// N of a marking word in this mode, for one direction.
+    pub const fn capacity(self) -> u32 {
+        Word::empty(self).capacity()
+    }
+}
 
 /// Which way a message goes, as forward-reverse marking tells them apart (paper IV-B).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -48,9 +69,16 @@ pub enum Word {
 }
 
 /// A word of no valid mode: a thermometer with a hole, or bit 28 set beside two of them.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{0:#010x} is no marking word: a bit-shift counter with a hole or a stray bit")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct InvalidWord(pub u32);
+
+impl fmt::Display for InvalidWord {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:#010x} is no marking word: a bit-shift counter with a hole or a stray bit", self.0)
+    }
+}
+
+impl core::error::Error for InvalidWord {}
 
 mod field {
     pub(super) const MODE: u32 = 0b11 << 30;
@@ -270,6 +298,8 @@ const fn filled(count: u8, width: u32) -> u32 {
 mod tests {
     use super::*;
     use proptest::prelude::*;
+    use std::prelude::rust_2024::*;
+    use std::vec;
 
     #[test]
     fn all_five_states_read_and_write() {
