@@ -273,6 +273,7 @@ pub(super) struct Flow {
     pub(super) off: Option<Spanned<Span>>,
     pub(super) dscp: Option<Spanned<u8>>,
     pub(super) uncapped: Option<Spanned<bool>>,
+    pub(super) payload: Option<Spanned<bool>>,
     #[serde(default)]
     pub(super) family: Family,
 }

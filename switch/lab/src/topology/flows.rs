@@ -5,7 +5,7 @@ use super::file::{Family, File, Flow, Kind, Sizes};
 use super::hosts::HostPlan;
 use super::network::{Network, Node};
 use super::ports::SwitchPlan;
-use crate::traffic::{FlowKind, FlowSpec, SizeDistribution, TrafficError, UNCAPPED};
+use crate::traffic::{FlowKind, FlowSpec, SizeBounds, SizeDistribution, TrafficError, UNCAPPED};
 use plimsoll_core::{ByteCount, Rate, config::WIRE_OVERHEAD};
 use std::collections::HashMap;
 use std::net::SocketAddr;
@@ -74,7 +74,7 @@ pub(super) fn plan(
             Family::Ipv4 => SocketAddr::from((ground.hosts[to].v4, port)),
             Family::Ipv6 => SocketAddr::from((ground.hosts[to].v6, port)),
         };
-        let reader = Reader { source, flow, name: &name, whole: span, bottleneck, load };
+        let reader = Reader { source, flow, whole: span, bottleneck, load };
         let spec = FlowSpec {
             name: name.clone(),
             kind: reader.kind()?,
@@ -84,7 +84,7 @@ pub(super) fn plan(
             mtu: if reader.uncapped()? { UNCAPPED } else { ground.network.mtu(&way) },
             dscp: flow.dscp.as_ref().map_or(0, |dscp| *dscp.get_ref()),
         };
-        let spec = reader.rate(spec)?;
+        let spec = reader.rate(spec, target)?;
         reader.check(&spec, target)?;
         for (port, rate) in rates {
             let sum = offered.entry(port).or_insert((0.0, rate));
@@ -130,7 +130,6 @@ impl Ground<'_> {
 struct Reader<'a> {
     source: &'a Source<'a>,
     flow: &'a Flow,
-    name: &'a str,
     whole: std::ops::Range<usize>,
     bottleneck: Option<Rate>,
     load: Option<f64>,
@@ -184,9 +183,26 @@ impl Reader<'_> {
         self.fail(Some(uncapped.span()), "uncapped", "is for sizes of exponential law", remedy)
     }
 
+    /// Whether the paper's sizes are those of the payload.
+    fn payload(&self) -> Result<bool, TopologyError> {
+        match self.flow.payload.as_ref().filter(|payload| *payload.get_ref()) {
+            Some(payload) if self.flow.paper.is_none() => {
+                let remedy = "leave it out: size is that of the IP packet";
+                self.fail(Some(payload.span()), "payload", "is for the paper's flows", remedy)
+            }
+            payload => Ok(payload.is_some()),
+        }
+    }
+
     fn size(&self) -> Result<SizeDistribution, TopologyError> {
+        let payload = self.payload()?;
         if let Some(paper) = &self.flow.paper {
-            return Ok(FlowSpec::paper(self.name, *paper.get_ref(), Rate(1_000_000_000), 0).size);
+            let mean = paper.get_ref().mean_octets();
+            return Ok(if payload {
+                SizeDistribution::ExponentialPayload { mean }
+            } else {
+                SizeDistribution::Exponential { mean_wire: mean }
+            });
         }
         let octets = self.flow.size.as_ref().map_or(ByteCount(1500), |size| *size.get_ref()).0;
         let least = PAYLOAD_MIN + if self.flow.family == Family::Ipv4 { 20 + 8 } else { 40 + 8 };
@@ -204,8 +220,8 @@ impl Reader<'_> {
         })
     }
 
-    /// The rate: given, or a share of the slowest link.
-    fn rate(&self, mut spec: FlowSpec) -> Result<FlowSpec, TopologyError> {
+    /// The rate: given, a share of the slowest link, or by the paper's gaps.
+    fn rate(&self, mut spec: FlowSpec, target: SocketAddr) -> Result<FlowSpec, TopologyError> {
         let flow = self.flow;
         let load = match (self.load, &flow.load) {
             (Some(load), _) => Some((load, None)),
@@ -227,8 +243,13 @@ impl Reader<'_> {
             }
             (None, Some(rate), _) => *rate.get_ref(),
             (None, None, Some(paper)) => {
-                let link = self.link("paper", Some(paper.span()))?;
-                FlowSpec::paper(self.name, *paper.get_ref(), link, 0).rate
+                let (link, paper) = (self.link("paper", Some(paper.span()))?, paper.get_ref());
+                match spec.size {
+                    SizeDistribution::ExponentialPayload { .. } => {
+                        paper.rate(spec.size.mean(SizeBounds::new(target, spec.mtu)), link)
+                    }
+                    _ => paper.rate(paper.mean_octets(), link),
+                }
             }
             (None, None, None) => {
                 let remedy = "write load = 0.7 (of the slowest link on its way) or rate = \"70mbit\"";

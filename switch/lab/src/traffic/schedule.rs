@@ -80,11 +80,14 @@ impl Schedule {
         };
         let ps = self.now.1 + gap_ps.round() as u64;
         self.now = (self.now.0 + ps / 1000, ps % 1000);
+        let mut drawn = |mean: f64, around: u32| {
+            let octets = exponential(mean, &mut self.sizes).round() as u32;
+            octets.saturating_add(around).clamp(self.bounds.min, self.bounds.max)
+        };
         let wire = match self.size {
             SizeDistribution::Fixed { wire } => wire,
-            SizeDistribution::Exponential { mean_wire } => (exponential(mean_wire, &mut self.sizes).round()
-                as u32)
-                .clamp(self.bounds.min, self.bounds.max),
+            SizeDistribution::Exponential { mean_wire } => drawn(mean_wire, 0),
+            SizeDistribution::ExponentialPayload { mean } => drawn(mean, self.bounds.around()),
         };
         Due { at_ns: self.now.0, wire }
     }
@@ -162,9 +165,11 @@ mod tests {
     fn every_kind_and_size_keeps_the_rate_it_was_asked_for() {
         let on_off = FlowKind::OnOff { on_ns: 1_000_000, off_ns: 3_000_000 };
         for kind in [FlowKind::Poisson, FlowKind::Constant, on_off] {
-            for size in
-                [SizeDistribution::Fixed { wire: 84 }, SizeDistribution::Exponential { mean_wire: 1000.0 }]
-            {
+            for size in [
+                SizeDistribution::Fixed { wire: 84 },
+                SizeDistribution::Exponential { mean_wire: 1000.0 },
+                SizeDistribution::ExponentialPayload { mean: 1000.0 },
+            ] {
                 let found = rate(&frames(&spec(kind, size)));
                 // Bursts average over fewer, longer periods.
                 let allowed = if kind == on_off { 0.05 } else { 0.02 };

@@ -37,6 +37,12 @@ pub enum SizeDistribution {
         /// Mean of the law, before what no frame can be is moved, in octets on the wire.
         mean_wire: f64,
     },
+    /// UDP payload of exponential law with headers around it, padded where it is short; else as `Exponential`. So the
+    /// paper's simulation has it (VI-A1).
+    ExponentialPayload {
+        /// Mean of the law in octets of payload.
+        mean: f64,
+    },
 }
 
 impl SizeDistribution {
@@ -47,13 +53,16 @@ impl SizeDistribution {
 
     /// Mean in octets on the wire, within `bounds`.
     pub fn mean(&self, bounds: SizeBounds) -> f64 {
+        // E[min(max(X + h, a), b)] of an exponential X of mean m is a + m (e^(-(a - h)/m) - e^(-(b - h)/m)).
+        let moved = |m: f64, h: u32| {
+            let (a, b) = (f64::from(bounds.min), f64::from(bounds.max));
+            let beyond = |end: f64| libm::exp(-(end - f64::from(h)) / m);
+            a + m * (beyond(a) - beyond(b))
+        };
         match *self {
             Self::Fixed { wire } => f64::from(wire),
-            // E[min(max(X, a), b)] of an exponential X of mean m is a + m (e^(-a/m) - e^(-b/m)).
-            Self::Exponential { mean_wire: m } => {
-                let (a, b) = (f64::from(bounds.min), f64::from(bounds.max));
-                a + m * (libm::exp(-a / m) - libm::exp(-b / m))
-            }
+            Self::Exponential { mean_wire } => moved(mean_wire, 0),
+            Self::ExponentialPayload { mean } => moved(mean, bounds.around()),
         }
     }
 }
@@ -80,6 +89,11 @@ impl SizeBounds {
     /// Octets of UDP payload that make a frame of `wire` octets.
     pub const fn payload(&self, wire: u32) -> usize {
         (wire - WIRE_OVERHEAD - self.headers) as usize
+    }
+
+    /// Octets on the wire around the payload: headers and [`WIRE_OVERHEAD`].
+    pub(super) const fn around(&self) -> u32 {
+        self.headers + WIRE_OVERHEAD
     }
 
     /// Octets on the wire of a frame with `payload` octets of UDP payload.
@@ -115,13 +129,12 @@ impl FlowSpec {
     /// A flow of the paper on a link of rate `link`: the size law and the share of the link that Table III gives it,
     /// its mean gap scaled from 1 Gbit/s to `link`.
     pub fn paper(name: impl Into<String>, flow: PaperFlow, link: Rate, seed: u64) -> Self {
-        let (mean_wire, gap_us) = flow.law();
-        let rate = u128::from(link.0) * u128::from(mean_wire) * 8 / (u128::from(gap_us) * 1000);
+        let mean_wire = flow.mean_octets();
         Self {
             name: name.into(),
             kind: FlowKind::Poisson,
-            rate: Rate(rate as u64),
-            size: SizeDistribution::Exponential { mean_wire: f64::from(mean_wire) },
+            rate: flow.rate(mean_wire, link),
+            size: SizeDistribution::Exponential { mean_wire },
             seed,
             mtu: 1500,
             dscp: 0,
@@ -149,8 +162,11 @@ impl FlowSpec {
                 format!("frames of {wire} octets on the wire do not fit"),
                 format!("with MTU {} and these addresses write {min} to {max}", self.mtu),
             ),
-            SizeDistribution::Exponential { mean_wire } if !(mean_wire > 0.0 && mean_wire.is_finite()) => {
-                refuse(format!("a mean size of {mean_wire} octets is none"), format!("write {min} to {max}"))
+            SizeDistribution::Exponential { mean_wire: mean }
+            | SizeDistribution::ExponentialPayload { mean }
+                if !(mean > 0.0 && mean.is_finite()) =>
+            {
+                refuse(format!("a mean size of {mean} octets is none"), format!("write {min} to {max}"))
             }
             _ => match self.kind {
                 FlowKind::OnOff { on_ns: 0, .. } => {
@@ -190,13 +206,25 @@ impl PaperFlow {
         }
     }
 
-    /// Mean octets on the wire, mean gap in microseconds at 1 Gbit/s.
-    const fn law(self) -> (u32, u32) {
+    /// mu: mean size in octets. By the M/M/1 columns of Table III that is all that the link sends, by its observed ones
+    /// the payload.
+    pub const fn mean_octets(self) -> f64 {
+        self.law().0
+    }
+
+    /// Rate of the flow where its frames have `mean_wire` octets on the wire in the mean: one each lambda (8 to 14 us),
+    /// scaled from 1 Gbit/s to `link`.
+    pub fn rate(self, mean_wire: f64, link: Rate) -> Rate {
+        Rate((link.0 as f64 * mean_wire * 8.0 / (self.law().1 * 1000.0)) as u64)
+    }
+
+    /// Mean octets, mean gap in microseconds at 1 Gbit/s.
+    const fn law(self) -> (f64, f64) {
         match self {
-            Self::Sf => (850, 8),
-            Self::Lm => (1000, 12),
-            Self::Sm => (750, 12),
-            Self::Ss => (600, 14),
+            Self::Sf => (850.0, 8.0),
+            Self::Lm => (1000.0, 12.0),
+            Self::Sm => (750.0, 12.0),
+            Self::Ss => (600.0, 14.0),
         }
     }
 }
@@ -253,16 +281,20 @@ mod tests {
     #[test]
     fn the_mean_of_the_clamped_law_agrees_with_an_integral_of_it() {
         let bounds = SizeBounds::new(V4, 1500);
-        let size = SizeDistribution::Exponential { mean_wire: 850.0 };
-        // Midpoints of a million slices of equal probability.
-        let slices = 1_000_000;
-        let sum: f64 = (0..slices)
-            .map(|i| {
-                let p = (f64::from(i) + 0.5) / f64::from(slices);
-                (-850.0 * (-p).ln_1p()).clamp(84.0, 1538.0)
-            })
-            .sum();
-        assert!((size.mean(bounds) - sum / f64::from(slices)).abs() < 0.01);
+        for (size, around) in [
+            (SizeDistribution::Exponential { mean_wire: 850.0 }, 0.0),
+            (SizeDistribution::ExponentialPayload { mean: 850.0 }, 66.0),
+        ] {
+            // Midpoints of a million slices of equal probability.
+            let slices = 1_000_000;
+            let sum: f64 = (0..slices)
+                .map(|i| {
+                    let p = (f64::from(i) + 0.5) / f64::from(slices);
+                    (-850.0 * (-p).ln_1p() + around).clamp(84.0, 1538.0)
+                })
+                .sum();
+            assert!((size.mean(bounds) - sum / f64::from(slices)).abs() < 0.01, "{size:?}");
+        }
     }
 
     #[test]

@@ -153,6 +153,15 @@ fn what_only_the_simulator_follows_is_read_and_named() {
     .unwrap();
     assert_eq!((t.flows[0].spec.mtu, t.flows[0].spec.dscp), (UNCAPPED, 46));
     assert_eq!(t.simulated_only().unwrap()[0], "flow flow0");
+    // Headers and padding come on top of the payload: one frame each 8 us * 100 (10 Mbit/s) stays.
+    let payload =
+        one_hop("[[flow]]\nfrom = \"a\"\nto = \"c\"\npaper = \"SF\"\nuncapped = true\npayload = true");
+    let spec = &parse(&payload).unwrap().flows[0].spec;
+    let mean = 84.0 + 850.0 * (-18.0f64 / 850.0).exp();
+    assert_eq!(spec.size, SizeDistribution::ExponentialPayload { mean: 850.0 });
+    assert!((spec.rate.0 as f64 - mean * 8.0 / 800e-6).abs() < 2.0, "{}", spec.rate);
+    let other = payload.replace("paper = \"SF\"", "load = 0.5\nsizes = \"exponential\"");
+    assert!(refusal(&other).contains("flow.payload: is for the paper's flows; leave it out"));
     let uplink = one_hop("").replace("[host.b]", "[host.b]\nuplink = \"1gbit\"");
     let t = parse(&uplink).unwrap();
     assert_eq!((t.hosts[1].uplink, t.hosts[0].uplink), (Some(Rate(1_000_000_000)), None));
