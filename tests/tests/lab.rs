@@ -119,7 +119,7 @@ fn the_built_in_clock_profits_over_ethernet_and_ipv6_too() {
             changed
         });
         let result = measured(path.to_str().unwrap(), "2s", first_improves);
-        assert_eq!(result["clocks"][0]["transport"], if transport == "l2" { "L2" } else { "UDPv6" });
+        assert_eq!(result["clocks"][0]["transport"], transport);
     }
 }
 
@@ -222,6 +222,23 @@ fn a_lab_that_stays_is_entered_shown_and_ended() {
             &["ping", "-n", "-c", "3", "-i", "0.2", "-W", "5", global["local"].as_str().unwrap()],
         );
         assert!(pinged.clone().ok().stdout.contains("3 received"), "{pinged:#?}");
+    }
+    // By name too, without a word in the machine's own file; `up` says both.
+    let hosts_file = || std::fs::read_to_string("/etc/hosts").unwrap();
+    let before = hosts_file();
+    for family in ["-4", "-6"] {
+        let _ = exec("client", &["ping", family, "-c", "1", "-W", "5", "server"]).ok();
+    }
+    let names = exec("s1", &["cat", "/etc/hosts"]).ok().stdout;
+    assert!(names.contains(" client\n") && names.contains(" localhost"), "{names}");
+    assert_eq!(hosts_file(), before);
+    let line = output.stdout.lines().find(|line| line.starts_with("client ")).unwrap();
+    let local = |family: &str| {
+        let all = shown[0]["addr_info"].as_array().unwrap();
+        all.iter().find(|a| a["family"] == family && a["scope"] == "global").unwrap()["local"].clone()
+    };
+    for address in [local("inet"), local("inet6"), shown[0]["address"].clone()] {
+        assert!(line.contains(address.as_str().unwrap()), "{address} in {line}");
     }
     // The command's own exit code comes back.
     assert_eq!(exec("load", &["sh", "-c", "exit 7"]).code(), Some(7));

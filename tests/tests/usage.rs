@@ -177,7 +177,7 @@ fn arguments_with_mistakes_are_refused_with_their_name_and_the_remedy() {
         (&["lab", "run", "one-hop", "--load=-1"], &["load"]),
         (&["lab", "run", "one-hop", "--load=70"], &["load", "0.7 for 70 %"]),
         (&["clock", "--interface", "p0"], &["--role <ROLE>"]),
-        (&["clock", "--role", "client", "--interface", "p0", "--transport", "UDP"], &["'UDP'", "UDPv4"]),
+        (&["clock", "--role", "client", "--interface", "p0", "--transport", "UDP"], &["'UDP'", "udp4"]),
     ] {
         bench.refuses(arguments, 2, parts);
     }
@@ -240,12 +240,12 @@ fn a_missing_capability_is_named_and_nothing_is_half_done() {
     for arguments in [&["lab", "run", "idle", "--quiet"][..], &["lab", "up", "idle"]] {
         bench.refuses_command(&mut without(&bench, "sys_admin", arguments), 1, &["CAP_SYS_ADMIN"]);
     }
-    let clock = ["clock", "--role", "server", "--interface", "p0", "--transport", "L2"];
+    let clock = ["clock", "--role", "server", "--interface", "p0", "--transport", "l2"];
     bench.refuses_command(&mut without(&bench, "net_raw", &clock), 1, &["p0", "CAP_NET_RAW"]);
 }
 
 #[test]
-fn failures_that_are_no_mistake_of_usage_have_exit_code_1() {
+fn failures_are_told_apart_from_mistakes_of_usage() {
     let bench = Bench::new();
     bench.refuses(&["show", "ports"], 1, &["no switch runs in this network namespace; start one"]);
     bench.refuses(
@@ -253,14 +253,19 @@ fn failures_that_are_no_mistake_of_usage_have_exit_code_1() {
         1,
         &["no switch called \"x\" runs here (", "name one of these"],
     );
-    bench.refuses(&["lab", "down", "no-such-lab"], 1, &["lab no-such-lab: does not run; "]);
+    bench.refuses(&["lab", "down", "no-such-lab"], 1, &["lab no-such-lab: does not run; ", " up"]);
     bench.refuses(&["lab", "exec", "no-such-lab", "a", "true"], 1, &["lab no-such-lab: does not run; "]);
     let record = ["run", "--port", "p0", "--port", "p1", "--record", "/no/such/folder/r.csv"];
     bench.refuses(
         &record,
-        1,
+        2,
         &["record /no/such/folder/r.csv: create: ", "name a file in a folder you may write"],
     );
+    // Before anything is built or simulated.
+    for lab in [["lab", "run"], ["sim", "--quiet"]] {
+        let record = [&lab[..], &["idle", "--record", "/no/such/folder/r.pcapng"]].concat();
+        bench.refuses(&record, 2, &["record /no/such/folder/r.pcapng: create: ", "name a file in a folder"]);
+    }
     bench.refuses(&["clock", "--role", "client", "--interface", "nosuch"], 1, &["nosuch"]);
 }
 
@@ -272,14 +277,15 @@ fn what_only_the_simulator_follows_is_refused_by_labs_and_simulated() {
                client = \"b\"\ntransport = \"ntp4\"\n";
     let path = bench.scratch.write("net.toml", net);
     let path = path.to_str().unwrap();
-    let parts = ["clock clock0: NTP/IPv4 exists in `plimsoll sim` only; write transport = \"udp4\""];
-    bench.refuses(&["lab", "run", "--quiet", path], 1, &parts);
+    let parts = ["net.toml: clock clock0: ntp4 exists in `plimsoll sim` only; write transport = \"udp4\""];
+    bench.refuses(&["lab", "run", "--quiet", path], 2, &parts);
+    bench.refuses(&["lab", "up", path], 2, &parts);
     bench.refuses(&["sim", path, "--repeat", "2", "--record", "x.csv"], 2, &["--record", "--repeat"]);
     bench.refuses(&["sim", "nosuch"], 2, &["nosuch: no lab of this name is built in; there are one-hop, "]);
     let told = run(&mut plimsoll(&bench.net.switch, &["sim", "--json", path]), SOON);
     assert_eq!(told.code(), Some(0), "{told:#?}");
     let outcome: serde_json::Value = serde_json::from_str(&told.stdout).unwrap();
-    assert_eq!((&outcome["clocks"][0]["transport"], &outcome["pinning"]), (&"NTP/IPv4".into(), &().into()));
+    assert_eq!((&outcome["clocks"][0]["transport"], &outcome["pinning"]), (&"ntp4".into(), &().into()));
     assert_eq!(outcome["clocks"][0]["raw_rms_ns"], 0.0);
     // What it cost goes to standard error.
     assert!(told.stderr.contains(" times real time\n"), "{told:#?}");

@@ -11,5 +11,6 @@ pub mod ptp4l;
 pub mod record;
 pub mod results;
 pub mod sim;
+pub mod text;
 pub mod topology;
 pub mod traffic;

@@ -81,7 +81,7 @@ fn a_congested_lab_is_measured_from_clocks_to_ports() {
     for delays in ["release_late", "late_arrival"] {
         keys(&json["ports"][0][delays], &["count", "p99_ns"]);
     }
-    assert_eq!(json["clocks"][0]["transport"], "L2");
+    assert_eq!(json["clocks"][0]["transport"], "l2");
     let lines = outcome.to_string();
     assert!(lines.starts_with("offset error: raw, compensated, improvement\nclock "), "{lines}");
 
@@ -281,7 +281,7 @@ fn helper_enters_a_lab() {
     let parent = rustix::process::getppid().unwrap().as_raw_nonzero();
     let script = "readlink /proc/self/ns/net; grep Cpus_allowed_list /proc/self/status";
     let command = ["sh", "-c", script].map(OsString::from);
-    panic!("{}", lab::exec(&format!("held-{parent}"), "client", &command));
+    panic!("{}", lab::exec(&format!("held-{parent}"), "client", &command, |_| ()));
 }
 
 #[test]
@@ -310,7 +310,7 @@ fn a_lab_that_stays_is_listed_entered_ended_and_leaves_nothing_when_killed() {
         cpus.len() > 2 || allowed == cpus.join(",") || allowed == cpus.join("-"),
         "{allowed}, not {cpus:?}"
     );
-    let error = lab::exec(&name, "nobody", &["true".into()]).to_string();
+    let error = lab::exec(&name, "nobody", &["true".into()], |_| ()).to_string();
     assert!(error.contains("has no node \"nobody\"; its nodes are client, load, s1, server"), "{error}");
 
     lab::down(&name).unwrap();

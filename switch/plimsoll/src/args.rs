@@ -269,8 +269,8 @@ pub(crate) struct Clock {
     /// Interface
     #[arg(long)]
     pub(crate) interface: String,
-    /// What carries PTP: L2, UDPv4 or UDPv6
-    #[arg(long, default_value = "UDPv4")]
+    /// What carries PTP: l2, udp4 or udp6
+    #[arg(long, default_value = "udp4")]
     pub(crate) transport: Transport,
     /// Interval of Sync and Delay_Req
     #[arg(long, default_value = "15625us")]

@@ -5,7 +5,7 @@ use std::{ffi::OsString, process::ExitCode, time::Duration};
 use anyhow::Result;
 use plimsoll_core::Span;
 use plimsoll_lab::{
-    lab::{self, Lab as Running, Progress, RunOptions, Silent, StateFile, Stderr, Traffic},
+    lab::{self, HostAddresses, Lab as Running, Progress, RunOptions, Silent, StateFile, Stderr, Traffic},
     results::Table,
     topology::{BUILT_IN, CounterKind, Overrides, ThresholdRule, Topology},
 };
@@ -16,6 +16,7 @@ use crate::{
     args::{CounterArg, Lab, LabRun, LabUp, Marking, Overriding, RuleArg},
     control::Server,
     interrupt,
+    run::recordable,
     say::{self, Note, Out},
     serve,
 };
@@ -32,7 +33,7 @@ pub(crate) fn lab(command: &Lab) -> Result<ExitCode> {
         }
         Lab::Exec { name, host, command } => {
             let command: Vec<OsString> = command.iter().map(OsString::from).collect();
-            Err(lab::exec(name, host, &command).into())
+            Err(lab::exec(name, host, &command, |warning| writeln!(Note, "warning: {warning}")).into())
         }
         Lab::List { json } => list(*json),
         Lab::Cat { name } => cat(name),
@@ -60,8 +61,18 @@ pub(crate) fn load(lab: &str, overrides: &Overrides) -> Result<Topology> {
     Topology::load(lab, overrides).map_err(|e| Usage(e.to_string()).into())
 }
 
+/// The same for namespaces: what only the simulator follows is a mistake of the file too.
+fn load_real(lab: &str, overrides: &Overrides) -> Result<Topology> {
+    let topology = load(lab, overrides)?;
+    match topology.simulated_only() {
+        Some([place, problem, remedy]) => Err(Usage(format!("{lab}: {place}: {problem}; {remedy}")).into()),
+        None => Ok(topology),
+    }
+}
+
 fn run(args: &LabRun) -> Result<ExitCode> {
-    let topology = load(&args.lab, &overrides(&args.overriding)?)?;
+    let topology = load_real(&args.lab, &overrides(&args.overriding)?)?;
+    recordable(args.record.as_ref())?;
     let stop = interrupt::flag()?;
     let (loud, silent) = (Stderr::new(), Silent);
     let progress: &dyn Progress = if args.quiet { &silent } else { &loud };
@@ -94,7 +105,7 @@ impl From<Marking> for Overrides {
 
 /// Starts this program once more, in the background, to hold the lab.
 fn up(args: &LabUp) -> Result<ExitCode> {
-    let topology = load(&args.lab, &Overrides::default())?;
+    let topology = load_real(&args.lab, &Overrides::default())?;
     // The background process gets an absolute path: it is the same file wherever it looks from.
     let lab = match std::fs::canonicalize(&args.lab) {
         Ok(path) if !BUILT_IN.iter().any(|b| b.name == args.lab) => path.into_os_string(),
@@ -106,8 +117,14 @@ fn up(args: &LabUp) -> Result<ExitCode> {
     let state = lab::up(&topology.name, &std::env::current_exe()?, &arguments)?;
     let (name, nodes) = (&state.name, state.nodes.keys().cloned().collect::<Vec<_>>());
     writeln!(Out, "lab {name} stands (pid {}): {}", state.pid, nodes.join(", "))?;
-    if let Some(host) = topology.hosts.first() {
-        writeln!(Out, "enter a host:  plimsoll lab exec {name} {} -- ip address", host.name)?;
+    let mut table = Table::new(&["host", "IPv4", "IPv6", "MAC"]);
+    for (host, HostAddresses { v4, v6, mac }) in &state.hosts {
+        table.row(vec![host.clone(), v4.to_string(), v6.to_string(), mac.clone()]);
+    }
+    write!(Out, "{table}")?;
+    if let [host, others @ ..] = topology.hosts.as_slice() {
+        let other = others.first().unwrap_or(host);
+        writeln!(Out, "enter a host:  plimsoll lab exec {name} {} -- ping {}", host.name, other.name)?;
     }
     writeln!(Out, "watch it:      plimsoll show ports --name {name}")?;
     writeln!(Out, "end it:        plimsoll lab down {name}")?;
@@ -116,7 +133,7 @@ fn up(args: &LabUp) -> Result<ExitCode> {
 
 /// Holds the lab until a signal.
 fn stay(args: &LabUp) -> Result<ExitCode> {
-    let topology = load(&args.lab, &Overrides::default())?;
+    let topology = load_real(&args.lab, &Overrides::default())?;
     let mut file = StateFile::claim(&topology.name)?;
     let mut server = Server::start(&topology.name)?;
     let running = Running::start(topology, None)?;

@@ -8,8 +8,9 @@ use std::{
 use anyhow::Result;
 use plimsoll_core::SwitchConfig;
 use plimsoll_lab::{
-    record::{self, Collector, PortNames, RecordClock},
-    topology::{RunFile, RunSwitch, is_instance_name},
+    record::{self, Collector, PortNames, RecordClock, RecordFile},
+    text,
+    topology::{LONGEST_FILE, RunFile, RunSwitch, is_instance_name},
 };
 use plimsoll_port::{
     Mode, Port, PortOptions, Umem, UmemOptions,
@@ -32,6 +33,7 @@ const LONGEST_LATENCY_NS: u64 = 1_000_000_000;
 
 pub(crate) fn run(args: &Run) -> Result<ExitCode> {
     let file = plan(args)?;
+    recordable(args.record.as_ref())?;
     let name = args.name.clone().or_else(|| file.name.clone()).unwrap_or_else(|| "run".into());
     // The name first: a second start of the same switch must change nothing.
     let mut server = Server::start(&name)?;
@@ -85,6 +87,14 @@ pub(crate) fn run(args: &Run) -> Result<ExitCode> {
     Ok(if failures.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
+/// Whether the record can be written, as far as it can be told before there is anything to record.
+///
+/// # Errors
+/// [`Usage`] where it cannot.
+pub(crate) fn recordable(record: Option<&RecordFile>) -> Result<()> {
+    record.map_or(Ok(()), RecordFile::check).map_err(|e| Usage(e.to_string()).into())
+}
+
 /// How a port was opened, a line or more.
 fn told(port: &Port) -> String {
     let d = port.describe();
@@ -108,9 +118,8 @@ fn told(port: &Port) -> String {
 fn plan(args: &Run) -> Result<RunFile> {
     let (label, mut text) = match &args.file {
         Some(path) => {
-            let text = std::fs::read_to_string(path).map_err(|e| {
-                Usage(format!("{}: {e}; name a file that exists and may be read", path.display()))
-            })?;
+            let text =
+                text::read(path, LONGEST_FILE).map_err(|e| Usage(format!("{}: {e}", path.display())))?;
             (path.display().to_string(), text)
         }
         None if args.ports.is_empty() => {

@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 
 use anyhow::Result;
-use plimsoll_lab::results::{Table, time};
+use plimsoll_lab::results::{Table, octets, overrun, time};
 use plimsoll_port::PortCounters;
 use serde_json::{Value, json};
 
@@ -37,6 +37,7 @@ pub(crate) fn show(args: &Show) -> Result<ExitCode> {
         writeln!(Out, "{}", part.nothing)?;
     } else {
         write!(Out, "{}", part.table)?;
+        part.notes.iter().try_for_each(|note| writeln!(Out, "{note}"))?;
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -46,6 +47,8 @@ struct View {
     json: Value,
     table: Table,
     nothing: &'static str,
+    /// What a reader of the table should know, one line each.
+    notes: Vec<String>,
 }
 
 /// (switch's name, port of the machine, port of the core), for each port.
@@ -54,6 +57,16 @@ fn each_port(snapshot: &Value) -> impl Iterator<Item = (String, &Value, &Value)>
         let pairs = list(&switch["ports"]).zip(list(&switch["stats"]["ports"]));
         pairs.map(|(machine, core)| (text(&switch["name"]), machine, core))
     })
+}
+
+/// A line for each port that lost frames before its switch saw them.
+fn overruns(snapshot: &Value) -> Vec<String> {
+    each_port(snapshot)
+        .filter_map(|(switch, machine, _)| {
+            let line = overrun(|name| machine["counters"][name].as_u64())?;
+            Some(format!("switch {switch}, port {}: {line}", text(&machine["name"])))
+        })
+        .collect()
 }
 
 fn list(value: &Value) -> impl Iterator<Item = &Value> {
@@ -122,7 +135,7 @@ fn ports(snapshot: &Value) -> View {
         "frames": snapshot["frames"],
         "frames_conserved": snapshot["frames_conserved"],
     });
-    View { json, table, nothing: "no ports" }
+    View { json, table, nothing: "no ports", notes: overruns(snapshot) }
 }
 
 fn queues(snapshot: &Value) -> View {
@@ -131,9 +144,9 @@ fn queues(snapshot: &Value) -> View {
         "port",
         "class",
         "frames",
-        "bytes",
+        "octets",
         "frames max",
-        "bytes max",
+        "octets max",
         "depth p50",
         "depth p99",
     ]);
@@ -148,18 +161,23 @@ fn queues(snapshot: &Value) -> View {
                 text(&machine["name"]),
                 class.to_string(),
                 text(&queue["frames"]),
-                text(&queue["bytes"]),
+                queue["bytes"].as_u64().map_or("-".into(), octets),
                 text(&queue["frames_max"]),
-                text(&queue["bytes_max"]),
-                text(&core["depth_bytes"]["p50"]),
-                text(&core["depth_bytes"]["p99"]),
+                queue["bytes_max"].as_u64().map_or("-".into(), octets),
+                core["depth_bytes"]["p50"].as_u64().map_or("-".into(), octets),
+                core["depth_bytes"]["p99"].as_u64().map_or("-".into(), octets),
             ]);
         }
         rows.push(json!({
             "switch": switch, "port": machine["name"], "queues": core["queues"], "depth_bytes": core["depth_bytes"],
         }));
     }
-    View { json: json!({ "queues": rows }), table, nothing: "no frame has waited in a queue yet" }
+    View {
+        json: json!({ "queues": rows }),
+        table,
+        nothing: "no frame has waited in a queue yet",
+        notes: Vec::new(),
+    }
 }
 
 fn fdb(snapshot: &Value, entries: &Value) -> View {
@@ -184,7 +202,7 @@ fn fdb(snapshot: &Value, entries: &Value) -> View {
             }));
         }
     }
-    View { json: json!({ "fdb": rows }), table, nothing: "no address learnt yet" }
+    View { json: json!({ "fdb": rows }), table, nothing: "no address learnt yet", notes: Vec::new() }
 }
 
 fn drops(snapshot: &Value) -> View {
@@ -209,7 +227,7 @@ fn drops(snapshot: &Value) -> View {
             add(&switch, &machine["name"], "switch", reason, frames.as_u64().unwrap_or(0));
         }
     }
-    View { json: json!({ "drops": rows }), table, nothing: "no frame lost" }
+    View { json: json!({ "drops": rows }), table, nothing: "no frame lost", notes: overruns(snapshot) }
 }
 
 fn marks(snapshot: &Value) -> View {
@@ -257,7 +275,12 @@ fn marks(snapshot: &Value) -> View {
             "counts_cleared": core["counts_cleared"], "counts_untouched": core["counts_untouched"],
         }));
     }
-    View { json: json!({ "marks": rows }), table, nothing: "no message could be marked yet" }
+    View {
+        json: json!({ "marks": rows }),
+        table,
+        nothing: "no message could be marked yet",
+        notes: Vec::new(),
+    }
 }
 
 #[cfg(test)]

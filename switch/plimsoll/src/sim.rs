@@ -12,11 +12,13 @@ use crate::{
     args::Sim,
     interrupt,
     lab::{load, overrides},
+    run::recordable,
     say::{self, Note},
 };
 
 pub(crate) fn sim(args: &Sim) -> Result<ExitCode> {
     let topology = load(&args.run.lab, &overrides(&args.run.overriding)?)?;
+    recordable(args.run.record.as_ref())?;
     let stop = interrupt::flag()?;
     let (loud, silent) = (Stderr::new(), Silent);
     let progress: &dyn Progress = if args.run.quiet { &silent } else { &loud };

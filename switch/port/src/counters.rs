@@ -84,6 +84,10 @@ impl PortCounters {
         .into_iter()
     }
 
+    /// Names among [`PortCounters::losses`] of what was lost on its way in, before the switch saw it, because frames came
+    /// faster than this machine took them.
+    pub const OVERRUN: [&str; 4] = ["before_xdp", "bulk_ring_full", "express_ring_full", "fill_ring_empty"];
+
     /// Adds what the port counted before its interface went away and came back.
     pub fn add_closed(&mut self, earlier: &Self) {
         self.rx_frames += earlier.rx_frames;
@@ -174,6 +178,12 @@ pub struct PortDescription {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_overruns_is_among_the_losses() {
+        let names: Vec<_> = PortCounters::default().losses().map(|(name, _)| name).collect();
+        assert!(PortCounters::OVERRUN.iter().all(|name| names.contains(name)));
+    }
 
     #[test]
     fn every_counter_goes_on_where_a_closed_port_stopped() {

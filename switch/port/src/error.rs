@@ -104,6 +104,14 @@ impl<'a> Place<'a> {
                 (PortErrorKind::Absent, Some("create the interface, or check its name and namespace".into()))
             }
             Some(libc::EBUSY | libc::EEXIST) => (PortErrorKind::Busy, None),
+            Some(libc::EMFILE) => {
+                let limit = "raise the limit of open files (`ulimit -n`, LimitNOFILE= of a service)";
+                (PortErrorKind::Memory, Some(limit.into()))
+            }
+            Some(libc::ENFILE) => (
+                PortErrorKind::Memory,
+                Some("raise the system's limit of open files (sysctl fs.file-max)".into()),
+            ),
             Some(libc::ENOMEM | libc::ENOBUFS) => (PortErrorKind::Memory, None),
             Some(libc::EOPNOTSUPP | libc::EAFNOSUPPORT | libc::EPROTONOSUPPORT | libc::ENOPROTOOPT) => {
                 (PortErrorKind::Unsupported, None)
@@ -163,6 +171,9 @@ const fn errno_name(number: i32) -> Option<&'static str> {
         libc::ENODEV => "ENODEV",
         libc::EINVAL => "EINVAL",
         libc::EMFILE => "EMFILE",
+        libc::ENFILE => "ENFILE",
+        libc::ENOSYS => "ENOSYS",
+        libc::E2BIG => "E2BIG",
         libc::ENOSPC => "ENOSPC",
         libc::ERANGE => "ERANGE",
         libc::ENOPROTOOPT => "ENOPROTOOPT",
@@ -211,6 +222,17 @@ mod tests {
         );
         assert_eq!(error.kind, PortErrorKind::Busy);
         assert!(error.is(libc::EBUSY));
+    }
+
+    #[test]
+    fn files_that_are_too_many_have_their_own_remedy() {
+        let told =
+            |number| Place::port("v0").failed("bpf", io::Error::from_raw_os_error(number), "use another");
+        assert!(
+            told(libc::EMFILE).to_string().contains("(EMFILE); raise the limit of open files (`ulimit -n`")
+        );
+        assert!(told(libc::ENFILE).to_string().contains("(ENFILE); raise the system's limit"));
+        assert!(told(libc::ENOMEM).to_string().ends_with("(ENOMEM); use another"));
     }
 
     #[test]

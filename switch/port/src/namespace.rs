@@ -142,6 +142,19 @@ impl Namespace {
     }
 }
 
+/// Gives the calling thread a mount namespace of its own, and with it a working directory and umask of its own
+/// (unshare(2), CLONE_NEWNS): for a process that is about to become another program. Mounts still propagate to and from
+/// the old one until the caller says otherwise. Needs CAP_SYS_ADMIN.
+///
+/// # Errors
+/// `unshare(2)` refused: capability missing, or /proc/sys/user/max_mnt_namespaces reached.
+pub fn own_mounts() -> Result<(), NamespaceError> {
+    // SAFETY: CLONE_NEWNS (which implies CLONE_FS) gives this thread other mounts, working directory and umask. It does
+    // not touch the file table (CLONE_FILES), which is what makes unshare unsafe.
+    unsafe { rustix::thread::unshare_unsafe(UnshareFlags::NEWNS) }
+        .map_err(|e| error("own mounts", "unshare(CLONE_NEWNS)", e.into()))
+}
+
 impl AsFd for Namespace {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.fd.as_fd()

@@ -200,12 +200,18 @@ fn os_error(error: &(dyn std::error::Error + 'static)) -> io::Error {
 }
 
 fn load_error(place: Place<'_>, error: &(dyn std::error::Error + 'static)) -> PortError {
-    let mut made = place.failed(
-        "BPF_PROG_LOAD",
-        os_error(error),
-        "use Linux 5.18 or newer with CONFIG_BPF_SYSCALL and CONFIG_XDP_SOCKETS",
-    );
-    if made.kind != PortErrorKind::Permission {
+    let source = os_error(error);
+    let remedy = match source.raw_os_error() {
+        Some(libc::ENOMEM) => {
+            "free memory, or raise what limits it: the cgroup's memory.max, net.core.bpf_jit_limit, `ulimit -l` before \
+             Linux 5.11"
+        }
+        // The kernel gives the verifier up when a signal comes.
+        Some(libc::EAGAIN | libc::EINTR) => "try again: the kernel was interrupted, or short of memory",
+        _ => "use Linux 5.18 or newer with CONFIG_BPF_SYSCALL and CONFIG_XDP_SOCKETS",
+    };
+    let mut made = place.failed("BPF_PROG_LOAD", source, remedy);
+    if !matches!(made.kind, PortErrorKind::Permission | PortErrorKind::Memory) {
         // The verifier's last words, in one line.
         let text = error.to_string();
         let last = text.lines().rev().find(|line| !line.trim().is_empty()).unwrap_or_default();

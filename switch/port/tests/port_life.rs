@@ -290,8 +290,8 @@ fn zero_copy_that_the_driver_has_not_is_refused_or_done_without() {
     let port = bench.open(&mut umem, "pa", &options).unwrap();
     let description = port.describe();
     assert_eq!((description.mode, description.driver.as_str()), (Mode::Native, "veth"));
-    assert_eq!(description.fallbacks.len(), 1, "{:?}", description.fallbacks);
-    assert!(description.fallbacks[0].contains("zero copy"), "{:?}", description.fallbacks);
+    // A veth has no zero copy, which is not worth a word.
+    assert!(description.fallbacks.is_empty(), "{:?}", description.fallbacks);
     port.close(&mut umem);
     let pinned = bench.open(&mut umem, "pa", &PortOptions { mode: Mode::Native, ..options }).unwrap();
     assert!(pinned.describe().fallbacks.is_empty());

@@ -6,7 +6,13 @@ use crate::mark::ecn_capacity;
 impl SwitchConfig {
     /// What works, but not as one might think: said in the form of an error, refused by nobody.
     pub fn warnings(&self) -> Vec<ConfigError> {
-        self.ports.iter().flat_map(|port| port.warnings(&self.name)).collect()
+        let mut warnings = Vec::new();
+        if let [only] = self.ports.as_slice() {
+            let problem = format!("has {} alone, and a switch with one port forwards nothing", only.name);
+            warnings.push(self.error("ports", problem, "give it a second one".into()));
+        }
+        warnings.extend(self.ports.iter().flat_map(|port| port.warnings(&self.name)));
+        warnings
     }
 }
 
@@ -52,6 +58,14 @@ mod tests {
         check::tests::{mark, two_ports},
         *,
     };
+
+    #[test]
+    fn a_switch_of_one_port_is_warned_of() {
+        let config = two_ports(|c| drop(c.ports.pop()));
+        let told: Vec<_> = config.warnings().iter().map(ToString::to_string).collect();
+        let one = "switch s1, ports: has a alone, and a switch with one port forwards nothing; give it a second one";
+        assert_eq!(told, [one]);
+    }
 
     #[test]
     fn thresholds_beyond_the_counter_are_warned_of() {

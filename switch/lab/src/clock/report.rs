@@ -160,7 +160,7 @@ mod tests {
         {
             assert!(json.get(key).is_some(), "{key}");
         }
-        assert_eq!(json["transport"], "L2");
+        assert_eq!(json["transport"], "l2");
         assert_eq!(ClockReport::new("a", "plimsoll", Transport::L2, &[]).improvement, 0.0);
     }
 }

@@ -91,7 +91,7 @@ impl Sockets {
         })?;
         let (event, general) = match transport {
             Transport::NtpV4 | Transport::NtpV6 => {
-                return Err(fail("transport", "write L2, UDPv4 or UDPv6, or use `plimsoll sim`")(
+                return Err(fail("transport", "write l2, udp4 or udp6, or use `plimsoll sim`")(
                     io::Error::other(format!("{transport} is simulated only")),
                 ));
             }

@@ -1,4 +1,4 @@
-//! What carries the exchange: for PTP by the names that linuxptp uses.
+//! What carries the exchange, by the names that files, arguments and results have.
 
 use serde::{Deserialize, Serialize};
 use std::{fmt, str::FromStr};
@@ -7,35 +7,53 @@ use std::{fmt, str::FromStr};
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Transport {
     /// Ethernet, EtherType 0x88F7, to 01-1B-19-00-00-00.
+    #[serde(rename = "l2")]
     L2,
     /// UDP over IPv4, to 224.0.1.129.
     #[default]
-    #[serde(rename = "UDPv4")]
+    #[serde(rename = "udp4")]
     UdpV4,
     /// UDP over IPv6, to ff0e::181.
-    #[serde(rename = "UDPv6")]
+    #[serde(rename = "udp6")]
     UdpV6,
     /// NTP over UDP and IPv4, to port 123, with the marking extension field. Simulated only, for now.
-    #[serde(rename = "NTP/IPv4")]
+    #[serde(rename = "ntp4")]
     NtpV4,
     /// NTP over UDP and IPv6.
-    #[serde(rename = "NTP/IPv6")]
+    #[serde(rename = "ntp6")]
     NtpV6,
 }
 
 impl Transport {
     /// Those of PTP.
     pub const PTP: [Self; 3] = [Self::L2, Self::UdpV4, Self::UdpV6];
+    const ALL: [Self; 5] = [Self::L2, Self::UdpV4, Self::UdpV6, Self::NtpV4, Self::NtpV6];
 
-    /// Its name in files, results and ptp4l's `network_transport`.
+    /// Its name in files, arguments and results.
     pub const fn name(self) -> &'static str {
         match self {
-            Self::L2 => "L2",
-            Self::UdpV4 => "UDPv4",
-            Self::UdpV6 => "UDPv6",
-            Self::NtpV4 => "NTP/IPv4",
-            Self::NtpV6 => "NTP/IPv6",
+            Self::L2 => "l2",
+            Self::UdpV4 => "udp4",
+            Self::UdpV6 => "udp6",
+            Self::NtpV4 => "ntp4",
+            Self::NtpV6 => "ntp6",
         }
+    }
+
+    /// Its name as ptp4l's `network_transport`; `None` where that has none.
+    pub const fn linuxptp_name(self) -> Option<&'static str> {
+        match self {
+            Self::L2 => Some("L2"),
+            Self::UdpV4 => Some("UDPv4"),
+            Self::UdpV6 => Some("UDPv6"),
+            Self::NtpV4 | Self::NtpV6 => None,
+        }
+    }
+
+    /// The one that is called so, here or by linuxptp, in either case.
+    pub(crate) fn of_name(text: &str) -> Option<Self> {
+        let called = |name: &str| name.eq_ignore_ascii_case(text);
+        Self::ALL.into_iter().find(|t| called(t.name()) || t.linuxptp_name().is_some_and(called))
     }
 
     /// Whether it carries NTP.
@@ -53,11 +71,11 @@ impl fmt::Display for Transport {
 impl FromStr for Transport {
     type Err = String;
 
+    /// One of PTP's, since only these are run.
     fn from_str(text: &str) -> Result<Self, String> {
-        Self::PTP
-            .into_iter()
-            .find(|transport| transport.name().eq_ignore_ascii_case(text))
-            .ok_or_else(|| format!("{text:?} is no transport of PTP; write L2, UDPv4 or UDPv6"))
+        Self::of_name(text)
+            .filter(|transport| !transport.is_ntp())
+            .ok_or_else(|| format!("{text:?} is no transport of PTP; write l2, udp4 or udp6"))
     }
 }
 
@@ -66,15 +84,20 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_transport_reads_its_own_name_and_refuses_others_with_the_remedy() {
+    fn a_transport_has_one_name_everywhere_and_linuxptp_s_is_read() {
+        for transport in Transport::ALL {
+            assert_eq!(Transport::of_name(transport.name()), Some(transport));
+            let json = serde_json::to_string(&transport).unwrap();
+            assert_eq!(json, format!("\"{transport}\""));
+            assert_eq!(serde_json::from_str::<Transport>(&json).unwrap(), transport);
+        }
         for transport in Transport::PTP {
-            assert_eq!(transport.name().parse(), Ok(transport));
-            assert_eq!(serde_json::to_string(&transport).unwrap(), format!("\"{transport}\""));
+            assert_eq!(transport.linuxptp_name().unwrap().parse(), Ok(transport));
         }
         assert_eq!("udpv4".parse(), Ok(Transport::UdpV4));
-        assert_eq!(
-            "tcp".parse::<Transport>(),
-            Err("\"tcp\" is no transport of PTP; write L2, UDPv4 or UDPv6".into())
-        );
+        for other in ["tcp", "ntp4"] {
+            let told = format!("{other:?} is no transport of PTP; write l2, udp4 or udp6");
+            assert_eq!(other.parse::<Transport>(), Err(told));
+        }
     }
 }

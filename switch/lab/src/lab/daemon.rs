@@ -1,7 +1,7 @@
 //! A lab that stays: started in the background, entered, ended.
 
 use super::state::{self, State};
-use super::{LabError, pin};
+use super::{LabError, names, pin};
 use plimsoll_port::namespace::Namespace;
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::fs::{FlockOperation, flock};
@@ -108,9 +108,10 @@ pub fn down(name: &str) -> Result<(), LabError> {
     Err(LabError::state(place(), "does not end on SIGTERM", remedy))
 }
 
-/// Becomes `command` on a node of a running lab. Returns only where that fails.
-pub fn exec(name: &str, node: &str, command: &[OsString]) -> LabError {
-    match enter(name, node, command) {
+/// Becomes `command` on a node of a running lab, with the names of its hosts resolving. Returns only where that fails.
+/// `warn` is told in one line where the command runs without the names.
+pub fn exec(name: &str, node: &str, command: &[OsString], warn: impl FnOnce(&str)) -> LabError {
+    match enter(name, node, command, warn) {
         Ok(mut command) => {
             let error = command.exec();
             let program = command.get_program().to_string_lossy().into_owned();
@@ -120,7 +121,7 @@ pub fn exec(name: &str, node: &str, command: &[OsString]) -> LabError {
     }
 }
 
-fn enter(name: &str, node: &str, command: &[OsString]) -> Result<Command, LabError> {
+fn enter(name: &str, node: &str, command: &[OsString], warn: impl FnOnce(&str)) -> Result<Command, LabError> {
     let found = state::find(name)?;
     let Some(path) = found.nodes.get(node) else {
         let nodes: Vec<_> = found.nodes.keys().map(String::as_str).collect();
@@ -142,6 +143,10 @@ fn enter(name: &str, node: &str, command: &[OsString]) -> Result<Command, LabErr
     }
     namespace.enter().map_err(LabError::namespace(node))?;
     pin::confine(&found.cpus)?;
+    // A machine that allows no mounts is none without labs.
+    if let Err(e) = names::resolve(&found.hosts, Path::new(state::DIRECTORY)) {
+        warn(&format!("lab {name}, {node}: names of hosts do not resolve: {e}; use addresses"));
+    }
     let mut command = Command::new(program);
     command.args(arguments);
     Ok(command)

@@ -66,10 +66,11 @@ fn measure(
     let window = Arc::new(Window::closed());
     let tally = Tally::new(Arc::clone(&window));
     let mut sinks: Vec<Box<dyn Sink>> = vec![Box::new(tally.clone())];
+    let mut listed = options.publish.then(|| StateFile::claim(&topology.name)).transpose()?;
+    // Once the name is ours: a second start of the same lab leaves the first one's record as it is.
     if let Some(file) = &options.record {
         sinks.push(file.create(topology.port_names(), RecordClock::Monotonic)?);
     }
-    let mut listed = options.publish.then(|| StateFile::claim(&topology.name)).transpose()?;
     let records = record::queue(options.record.as_ref());
     let lab = Lab::start(topology, Some(records.clone()))?;
     if let Some(file) = &mut listed {

@@ -7,6 +7,7 @@ mod build;
 mod daemon;
 mod error;
 mod measure;
+mod names;
 mod pin;
 mod progress;
 mod state;
@@ -17,7 +18,7 @@ pub use error::LabError;
 pub use measure::{RunOptions, run};
 pub use pin::Pinning;
 pub use progress::{Progress, Silent, Stderr};
-pub use state::{Listed, State, StateFile, clean, list};
+pub use state::{HostAddresses, Listed, State, StateFile, clean, list};
 pub use traffic::Traffic;
 
 use crate::results::HostOutcome;

@@ -2,17 +2,19 @@
 //! was killed is told from one whose holder lives.
 
 use super::{Lab, LabError};
+use plimsoll_core::wire::ethernet::Mac;
 use rustix::fs::{FlockOperation, flock};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File};
 use std::io::{self, Read, Seek, Write};
+use std::net::{Ipv4Addr, Ipv6Addr};
 use std::os::fd::AsRawFd;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 /// Where the files are.
-const DIRECTORY: &str = "/run/plimsoll/labs";
+pub(super) const DIRECTORY: &str = "/run/plimsoll/labs";
 
 /// What a running lab says of itself.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -25,8 +27,21 @@ pub struct State {
     pub started: u64,
     /// Nodes and the paths of their namespaces, `/proc/PID/fd/N`.
     pub nodes: BTreeMap<String, String>,
+    /// Hosts and their addresses.
+    pub hosts: BTreeMap<String, HostAddresses>,
     /// CPUs that its hosts, and what is run on them, keep to: the worker has its own.
     pub cpus: Vec<usize>,
+}
+
+/// How a host is reached.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct HostAddresses {
+    /// Its IPv4 address.
+    pub v4: Ipv4Addr,
+    /// Its IPv6 address.
+    pub v6: Ipv6Addr,
+    /// Its hardware address, six pairs of hex digits with colons between them.
+    pub mac: String,
 }
 
 /// A lab that was found.
@@ -102,11 +117,16 @@ impl StateFile {
         let nodes = lab
             .namespaces()
             .map(|(name, namespace)| (name.to_owned(), format!("/proc/{pid}/fd/{}", namespace.as_raw_fd())));
+        let hosts = lab.topology().hosts.iter().map(|host| {
+            let (v4, v6, mac) = (host.v4, host.v6, Mac(host.mac).to_string());
+            (host.name.clone(), HostAddresses { v4, v6, mac })
+        });
         let state = State {
             name: lab.topology().name.clone(),
             pid,
             started: start_time(pid).unwrap_or(0),
             nodes: nodes.collect(),
+            hosts: hosts.collect(),
             cpus: lab.pinning().other_cpus.clone(),
         };
         self.write(&state)?;
@@ -227,10 +247,12 @@ pub(super) fn find(name: &str) -> Result<State, LabError> {
     let labs = list()?;
     let running = || {
         let names: Vec<_> = labs.iter().filter(|l| l.running).map(|l| l.name.as_str()).collect();
-        if names.is_empty() {
-            format!("start it with `plimsoll lab up {name}`")
-        } else {
-            format!("running are {}", names.join(", "))
+        match names.as_slice() {
+            _ if labs.iter().any(|lab| lab.name == name && !lab.running) => {
+                "it was killed: `plimsoll lab clean` removes what is left".to_owned()
+            }
+            [] => "no lab is up, as `plimsoll lab list` says; `plimsoll lab up` starts one".to_owned(),
+            names => format!("those up are {}", names.join(", ")),
         }
     };
     let state = labs.iter().find(|lab| lab.name == name && lab.running).and_then(|lab| lab.state.clone());
@@ -289,6 +311,7 @@ mod tests {
             pid,
             started: start_time(pid).unwrap(),
             nodes: BTreeMap::new(),
+            hosts: BTreeMap::new(),
             cpus: vec![0],
         }
     }

@@ -105,7 +105,9 @@ impl Settings {
     }
 
     fn file(&self, interface: &str, more: &str) -> String {
-        let Self { transport, domain, log_interval, .. } = self;
+        let Self { domain, log_interval, .. } = self;
+        // NTP is none of ptp4l's: files that ask for it are refused.
+        let transport = self.transport.linuxptp_name().unwrap_or("UDPv4");
         let delay = match self.delay {
             DelayMechanism::E2e => "E2E",
             DelayMechanism::P2p => "P2P",

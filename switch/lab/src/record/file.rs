@@ -4,8 +4,9 @@ use super::csv::CsvFile;
 use super::pcapng::PcapngFile;
 use super::{PortNames, Sink};
 use plimsoll_port::worker::{RecordWhat, Records};
-use std::fs::File;
-use std::io::BufWriter;
+use rustix::fs::{Access, access};
+use std::fs::{self, File};
+use std::io::{self, BufWriter};
 use std::path::{Path, PathBuf};
 
 /// Records between two visits of their reader: more than a tenth of a second at a million frames a second.
@@ -73,17 +74,41 @@ impl RecordFile {
         Ok(Self { path, format })
     }
 
+    /// Whether it can be created, as far as can be told without changing anything: an older file stays as it is.
+    ///
+    /// # Errors
+    /// There is no such folder, it may not be written to, or the path is a folder itself.
+    pub fn check(&self) -> Result<(), RecordError> {
+        let checked = match fs::metadata(&self.path) {
+            // Opening a pipe would wait for its reader.
+            Ok(found) if found.is_file() || found.is_dir() => {
+                File::options().write(true).open(&self.path).map(drop)
+            }
+            Ok(_) => Ok(()),
+            Err(_) => {
+                let folder = self.path.parent().filter(|folder| !folder.as_os_str().is_empty());
+                let folder = folder.unwrap_or(Path::new("."));
+                access(folder, Access::WRITE_OK | Access::EXEC_OK).map_err(Into::into)
+            }
+        };
+        checked.map_err(|source| self.refused(source))
+    }
+
+    fn refused(&self, source: io::Error) -> RecordError {
+        RecordError {
+            path: self.path.display().to_string(),
+            call: "create",
+            source,
+            remedy: "name a file in a folder you may write",
+        }
+    }
+
     /// Creates it; an older file of this name is gone then.
     ///
     /// # Errors
     /// It cannot be created, or not be written to.
     pub fn create(&self, names: PortNames, clock: RecordClock) -> Result<Box<dyn Sink>, RecordError> {
-        let file = File::create(&self.path).map_err(|source| RecordError {
-            path: self.path.display().to_string(),
-            call: "create",
-            source,
-            remedy: "name a file in a folder you may write",
-        })?;
+        let file = File::create(&self.path).map_err(|source| self.refused(source))?;
         let (path, file) = (self.path.clone(), BufWriter::with_capacity(BUFFER, file));
         Ok(match self.format {
             Format::Csv => Box::new(CsvFile::start(path, file, names)?),
@@ -103,6 +128,31 @@ pub fn queue(file: Option<&RecordFile>) -> Records {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_cannot_be_created_is_told_before_and_nothing_is_changed() {
+        let folder = std::env::temp_dir().join(format!("plimsoll-record-{}", std::process::id()));
+        fs::create_dir_all(folder.join("folder.csv")).unwrap();
+        let check =
+            |name: &str| RecordFile::new(folder.join(name)).unwrap().check().map_err(|e| e.to_string());
+        assert_eq!(check("new.csv"), Ok(()));
+        assert!(!folder.join("new.csv").exists());
+        fs::write(folder.join("old.csv"), "kept").unwrap();
+        assert_eq!(check("old.csv"), Ok(()));
+        assert_eq!(fs::read_to_string(folder.join("old.csv")).unwrap(), "kept");
+        for (name, words) in [
+            ("none/a.csv", "No such file"),
+            ("old.csv/a.csv", "Not a directory"),
+            ("folder.csv", "Is a directory"),
+        ] {
+            let told = check(name).unwrap_err();
+            assert!(
+                told.contains(words) && told.ends_with("name a file in a folder you may write"),
+                "{told}"
+            );
+        }
+        fs::remove_dir_all(folder).unwrap();
+    }
 
     #[test]
     fn the_suffix_says_how() {

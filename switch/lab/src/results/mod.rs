@@ -6,8 +6,8 @@ mod show;
 mod table;
 
 pub use clocks::ClockOutcome;
-pub use ports::{DepthBytes, PortOutcome};
-pub use table::{Table, time};
+pub use ports::{DepthBytes, PortOutcome, overrun};
+pub use table::{Table, octets, time};
 
 use crate::lab::{Lab, Pinning};
 use crate::topology::{CounterKind, ThresholdRule, Topology, largest_count};

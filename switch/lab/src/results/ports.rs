@@ -123,6 +123,9 @@ impl Outcome {
                 Some(description) => {
                     port.mode = description.mode.name().to_owned();
                     port.losses = seen.counters.as_ref().map(losses).unwrap_or_default();
+                    if let Some(line) = overrun(|name| port.losses.get(name).copied()) {
+                        self.warnings.push(format!("switch {}, port {}: {line}", port.switch, port.port));
+                    }
                 }
                 None => self.failed.push(format!(
                     "switch {}, port {}: its interface is gone; see `dmesg`",
@@ -141,7 +144,46 @@ impl Outcome {
     }
 }
 
+/// In one line what was lost before the switch saw it, by its counters of these names: how much, where, and what to do
+/// about it. `None` where nothing was.
+pub fn overrun(counter: impl Fn(&str) -> Option<u64>) -> Option<String> {
+    let counted =
+        |name: &'static str| counter(name).filter(|frames| *frames > 0).map(|frames| (name, frames));
+    let lost: Vec<_> = PortCounters::OVERRUN.into_iter().filter_map(counted).collect();
+    if lost.is_empty() {
+        return None;
+    }
+    let total: u64 = lost.iter().map(|(_, frames)| frames).sum();
+    let places: Vec<_> = lost.iter().map(|(name, frames)| format!("{name} {frames}")).collect();
+    Some(format!(
+        "{total} frames were lost before the switch saw them ({}): they came faster than this machine takes them, and \
+         the queues did not fill as they would have; offer less, or leave the worker a CPU of its own",
+        places.join(", ")
+    ))
+}
+
 /// What was lost beside the switch, where anything was.
 fn losses(counters: &PortCounters) -> BTreeMap<&'static str, u64> {
     counters.losses().filter(|(_, n)| *n > 0).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn losses_before_the_switch_are_one_line_with_count_places_and_remedy() {
+        let counters = BTreeMap::from([
+            ("before_xdp", 70),
+            ("tx_down", 9),
+            ("fill_ring_empty", 2),
+            ("bulk_ring_full", 0),
+        ]);
+        let line = overrun(|name| counters.get(name).copied()).unwrap();
+        assert!(line.starts_with(
+            "72 frames were lost before the switch saw them (before_xdp 70, fill_ring_empty 2): "
+        ));
+        assert!(line.contains("; offer less, or "), "{line}");
+        assert_eq!(overrun(|name| (name == "tx_down").then_some(9)), None);
+    }
 }

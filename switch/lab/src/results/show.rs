@@ -162,7 +162,7 @@ impl Outcome {
         let mut table = Table::new(&[
             "port",
             "rate",
-            "measured",
+            "back to back",
             "used",
             "depth p50",
             "p99",
@@ -323,7 +323,7 @@ mod tests {
                 inversions: 5,
                 late_arrival: Lateness { count: 0, within_1us: 1.0, ..lateness },
                 mode: "native".into(),
-                losses: BTreeMap::from([("before_xdp", 7)]),
+                losses: BTreeMap::from([("before_xdp", 7), ("tx_down", 2)]),
                 ecn: BTreeMap::new(),
                 transparent_messages: 0,
                 held: false,
@@ -343,18 +343,18 @@ mod tests {
             outcome().to_string(),
             "\
 offset error: raw, compensated, improvement
-clock  daemon    over   error                 raw  compensated  improvement  exchanges  saturated
-ptp    plimsoll  UDPv4  rms                120 us      6.00 us       95.0 %       1280          3
-                        rms of best 99 %  60.0 us      3.00 us       95.0 %
-                        median            30.0 us      1.50 us       95.0 %
-bare   plimsoll  UDPv4  rms                120 us            -            -       1280          3
-                        rms of best 99 %  60.0 us            -            -
-                        median            30.0 us            -            -
+clock  daemon    over  error                 raw  compensated  improvement  exchanges  saturated
+ptp    plimsoll  udp4  rms                120 us      6.00 us       95.0 %       1280          3
+                       rms of best 99 %  60.0 us      3.00 us       95.0 %
+                       median            30.0 us      1.50 us       95.0 %
+bare   plimsoll  udp4  rms                120 us            -            -       1280          3
+                       rms of best 99 %  60.0 us            -            -
+                       median            30.0 us            -            -
 
-port             rate   measured    used  depth p50      p99      max  dropped     marked  released in 1 us  late p99  inversions
-s1 to client  100mbit  99.99mbit  70.1 %     1538 B  12.3 kB  20.0 kB        0  70 of 100            98.8 %   1.10 us           5
+port             rate  back to back    used  depth p50      p99      max  dropped     marked  released in 1 us  late p99  inversions
+s1 to client  100mbit     99.99mbit  70.1 %     1538 B  12.3 kB  20.0 kB        0  70 of 100            98.8 %   1.10 us           5
 
-switch s1, port client: lost at the interface: before_xdp 7
+switch s1, port client: lost at the interface: before_xdp 7, tx_down 2
 one-hop: measured 20.0 s, seed 1; worker on CPU 1, everything else on 0; delta 10.0 us, R 128
 warning: a thing
 "

@@ -62,7 +62,7 @@ pub(super) fn rate(bps: f64) -> String {
 }
 
 /// An amount of octets: `1538 B`, `61.5 kB`.
-pub(super) fn octets(n: u64) -> String {
+pub fn octets(n: u64) -> String {
     if n < 10_000 { format!("{n} B") } else { scaled(n as f64, &[(1e3, " kB"), (1e6, " MB")], 3) }
 }
 

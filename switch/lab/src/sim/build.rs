@@ -115,14 +115,17 @@ impl<'t> Plan<'t> {
         let given: BTreeSet<_> = config.fdb_fixed.iter().map(|entry| (entry.vlan, entry.mac)).collect();
         let known = stations.into_iter().filter(|entry| !given.contains(&(entry.vlan, entry.mac)));
         config.fdb_fixed.extend(known);
-        if config.fdb_fixed.len() > config.fdb_capacity {
+        // Half of the table is for what is learnt.
+        let room = config.fdb_capacity / 2;
+        if config.fdb_fixed.len() > room {
             warnings.push(format!(
-                "switch {}: its FDB holds {} of {} stations; frames to the others are flooded",
+                "switch {}: of {} stations its FDB of {} knows {room} from the start; frames to the others are flooded \
+                 until it has learnt them",
                 config.name,
-                config.fdb_capacity,
-                config.fdb_fixed.len()
+                config.fdb_fixed.len(),
+                config.fdb_capacity
             ));
-            config.fdb_fixed.truncate(config.fdb_capacity);
+            config.fdb_fixed.truncate(room.max(given.len()));
         }
         config
     }
@@ -213,6 +216,15 @@ mod tests {
         // By s1 to s2, by s2 to s3, by s3 to the client itself.
         assert_eq!(ports, [0, 1, 1]);
         assert!(stations.iter().all(|entries| entries.len() == 5));
+    }
+
+    #[test]
+    fn stations_that_a_small_fdb_does_not_hold_are_told_and_flooded_to() {
+        let mut topology = Topology::load("one-hop", &Overrides::default()).unwrap();
+        topology.switches[0].config.fdb_capacity = 1;
+        let mut warnings = Vec::new();
+        assert!(build(&topology, &mut warnings).is_ok());
+        assert!(warnings[0].contains("of 3 stations its FDB of 1 knows 0 from the start"), "{warnings:?}");
     }
 
     #[test]

@@ -4,7 +4,7 @@ use super::error::{Source, TopologyError};
 use super::file::{Clock, File};
 use super::flows::stream;
 use super::marking::largest_count;
-use super::network::{Network, Node};
+use super::network::{Network, Node, check_label};
 use super::ports::SwitchPlan;
 use crate::clock::{MarkScale, Transport, ntp};
 use plimsoll_core::{MarkConfig, PortConfig, config::wire_octets};
@@ -242,6 +242,7 @@ pub(super) fn plan(
         let (whole, clock) = (clock.span(), clock.get_ref());
         let span = clock.name.as_ref().map_or(whole, toml::Spanned::span);
         let name = clock.name.as_ref().map_or_else(|| format!("clock{index}"), |n| n.get_ref().clone());
+        check_label(source, &span, "clock.name", &name)?;
         if clocks.iter().any(|other| other.name == name) {
             let problem = format!("there is a clock {name:?} already");
             return Err(source.error(

@@ -3,7 +3,7 @@
 use super::error::{Source, TopologyError};
 use super::file::{Family, File, Flow, Kind, Sizes};
 use super::hosts::HostPlan;
-use super::network::{Network, Node};
+use super::network::{Network, Node, check_label};
 use super::ports::SwitchPlan;
 use crate::traffic::{FlowKind, FlowSpec, SizeBounds, SizeDistribution, TrafficError, UNCAPPED};
 use plimsoll_core::{ByteCount, Rate, config::WIRE_OVERHEAD};
@@ -59,6 +59,7 @@ pub(super) fn plan(
         let flow = written.get_ref();
         let name = flow.name.as_ref().map_or_else(|| format!("flow{index}"), |n| n.get_ref().clone());
         let span = flow.name.as_ref().map_or(written.span(), Spanned::span);
+        check_label(source, &span, "flow.name", &name)?;
         if flows.iter().any(|other| other.name == name) {
             let problem = format!("there is a flow {name:?} already");
             return Err(source.error(Some(span), "flow.name", problem, "give every flow a name of its own"));

@@ -30,6 +30,7 @@ pub use ports::SwitchPlan;
 pub use run::{RunFile, RunPort, RunSwitch};
 
 use crate::record::PortNames;
+use crate::text;
 use crate::traffic::UNCAPPED;
 use error::Source;
 use file::File;
@@ -42,6 +43,8 @@ use std::time::Duration;
 
 /// Pipeline latency of a lab's switches where the file gives none.
 pub const LAB_LATENCY_NS: u64 = 100_000;
+/// Longest file, octets: some hundred thousand links.
+pub const LONGEST_FILE: u64 = 16_000_000;
 /// How long a lab measures where the file does not say.
 const DURATION: Duration = Duration::from_secs(20);
 /// How long traffic and clocks run before the measurement where the file does not say.
@@ -301,13 +304,13 @@ pub(crate) fn read(lab: &str) -> Result<(String, String), TopologyError> {
         problem,
         remedy,
     };
-    std::fs::read_to_string(lab).map(|text| (lab.to_owned(), text)).map_err(|e| {
-        let names: Vec<_> = BUILT_IN.iter().map(|b| b.name).collect();
-        if e.kind() == std::io::ErrorKind::NotFound && !lab.contains(['.', '/']) {
+    text::read(Path::new(lab), LONGEST_FILE).map(|text| (lab.to_owned(), text)).map_err(|e| {
+        if e.absent && !lab.contains(['.', '/']) {
+            let names: Vec<_> = BUILT_IN.iter().map(|b| b.name).collect();
             let remedy = format!("there are {}; a file of your own needs its path", names.join(", "));
             error("no lab of this name is built in".into(), remedy)
         } else {
-            error(format!("cannot be read: {e}"), "check the path and who may read it".into())
+            error(e.problem, e.remedy.into())
         }
     })
 }

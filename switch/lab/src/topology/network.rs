@@ -10,6 +10,8 @@ use std::ops::Range;
 pub(super) const HOST_INTERFACE: &str = "net0";
 /// IFNAMSIZ without the zero that ends it: ports are named after their neighbours.
 const NAME_MAX: usize = 15;
+/// Characters of a name that is no interface's.
+const LABEL_MAX: usize = 64;
 const MTU_MIN: u32 = 1280;
 
 /// What a node is, with its index among its kind.
@@ -288,6 +290,21 @@ impl Network {
             .map(|&([one, other], mtu)| Cable { ends: [end(one, other), end(other, one)], mtu })
             .collect()
     }
+}
+
+/// Whether a flow or a clock can have this name: it stands in tables and messages.
+pub(super) fn check_label(
+    source: &Source<'_>,
+    span: &Range<usize>,
+    key: &str,
+    name: &str,
+) -> Result<(), TopologyError> {
+    if (1..=LABEL_MAX).contains(&name.chars().count()) && !name.chars().any(char::is_control) {
+        return Ok(());
+    }
+    let short: String = name.chars().take(LABEL_MAX).collect();
+    let remedy = format!("write 1 to {LABEL_MAX} characters in one line, or leave it out");
+    Err(source.error(Some(span.clone()), key, format!("{short:?} is no name"), remedy))
 }
 
 /// Whether an interface can have this name.

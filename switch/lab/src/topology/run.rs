@@ -4,7 +4,7 @@ use super::error::{Source, TopologyError};
 use super::file::{File, Lateness, Port, PortMode};
 use super::keys::{Place, PortKeys};
 use super::marking::{Marks, Step};
-use super::network::check_name;
+use super::network::{check_label, check_name};
 use super::ports::{fixed, release_at};
 use super::{Overrides, check_instance, check_overrides};
 use plimsoll_core::{MarkConfig, Nanos, SwitchConfig};
@@ -117,6 +117,9 @@ impl RunFile {
 fn switches(source: &Source<'_>, raw: &File, marks: &Marks) -> Result<Vec<RunSwitch>, TopologyError> {
     let mut names: Vec<_> = raw.switch.keys().collect();
     names.sort_by_key(|name| name.span().start);
+    for name in &names {
+        check_label(source, &name.span(), "switch", name.get_ref())?;
+    }
     let mut names: Vec<String> = names.into_iter().map(|name| name.get_ref().clone()).collect();
     if names.is_empty() {
         names.push("switch".to_owned());

@@ -153,15 +153,9 @@ pub(super) struct TransportName(pub(super) Transport);
 impl<'de> Deserialize<'de> for TransportName {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let text = String::deserialize(deserializer)?;
-        match text.to_ascii_lowercase().as_str() {
-            "l2" => Ok(Self(Transport::L2)),
-            "udp4" | "udpv4" => Ok(Self(Transport::UdpV4)),
-            "udp6" | "udpv6" => Ok(Self(Transport::UdpV6)),
-            "ntp4" | "ntpv4" => Ok(Self(Transport::NtpV4)),
-            "ntp6" | "ntpv6" => Ok(Self(Transport::NtpV6)),
-            _ => Err(de::Error::custom(format!(
-                "{text:?} carries neither PTP nor NTP; write l2, udp4 or udp6, or ntp4 or ntp6"
-            ))),
-        }
+        Transport::of_name(&text).map(Self).ok_or_else(|| {
+            let remedy = "write l2, udp4 or udp6, or ntp4 or ntp6";
+            de::Error::custom(format!("{text:?} carries neither PTP nor NTP; {remedy}"))
+        })
     }
 }

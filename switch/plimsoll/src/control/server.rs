@@ -38,6 +38,8 @@ const WATCHED: Token = Token(2);
 const FIRST_CLIENT: usize = 3;
 /// A request is one word, perhaps with a name; a client that sends more than this is cut off.
 const LONGEST_REQUEST: usize = 256;
+/// A client that asks again while more octets than this wait for it to read them is cut off. One answer may be longer.
+const MOST_UNREAD: usize = 1 << 20;
 /// Clients served at one time.
 const MOST_CLIENTS: usize = 64;
 /// What one more is told.
@@ -175,6 +177,9 @@ impl Client {
         }
         while let Some(end) = self.request.iter().position(|&b| b == b'\n') {
             let line: Vec<u8> = self.request.drain(..=end).collect();
+            if self.answer.len() > MOST_UNREAD {
+                return Err(io::ErrorKind::OutOfMemory.into());
+            }
             let value = match serde_json::from_slice::<Request>(&line) {
                 Ok(request) => {
                     answer(request).unwrap_or_else(|e| serde_json::json!({ "error": format!("{e:#}") }))
@@ -240,6 +245,19 @@ mod tests {
         serve(&mut server);
         assert_eq!(answer(&asked), "7\n");
         drop(asked);
+        // A client that asks and never reads is cut off before it costs much memory.
+        let deaf = connect();
+        deaf.set_nonblocking(true).unwrap();
+        let long = "x".repeat(MOST_UNREAD / 4);
+        let asked = (0..64).take_while(|_| {
+            let sent = (&deaf).write_all(b"\"snapshot\"\n").is_ok();
+            server.wait(Some(Duration::from_millis(20)), |_| Ok(serde_json::json!(long))).unwrap();
+            let most = server.clients.values().map(|client| client.answer.len()).max();
+            assert!(most.unwrap_or(0) < 2 * MOST_UNREAD, "{most:?}");
+            sent
+        });
+        assert!((4..32).contains(&asked.count()));
+        assert!(server.clients.is_empty());
         // Clients that say nothing do not make the next one look like a stranger.
         let idle: Vec<_> = (0..MOST_CLIENTS).map(|_| connect()).collect();
         serve(&mut server);

@@ -2,15 +2,21 @@
 
 use std::{
     fs::File,
-    io::{BufRead, BufReader},
+    io::{BufRead, BufReader, Read},
     path::Path,
 };
 
 use anyhow::{Context, Result};
+use plimsoll_lab::text;
 use plimsoll_model::{Law, Pair, Recording};
 
 use super::usage;
 use crate::Usage;
+
+/// Longest file of samples, octets: some ten million of them.
+const LONGEST_SAMPLES: u64 = 256_000_000;
+/// Longest line of a recording, octets: hundreds of times what one takes.
+const LONGEST_LINE: u64 = 65_536;
 
 /// A pair with what it is called.
 pub(super) struct Named {
@@ -22,7 +28,7 @@ pub(super) struct Named {
 
 /// Laws of one option's value; files are read relative to the working directory.
 pub(super) fn laws(text: &str) -> Result<Vec<Law>> {
-    let mut read = |name: &str| std::fs::read_to_string(name).map_err(|e| e.to_string());
+    let mut read = |name: &str| text::read(Path::new(name), LONGEST_SAMPLES).map_err(|e| e.to_string());
     Law::parse_list(text, &mut read).map_err(usage)
 }
 
@@ -49,11 +55,11 @@ pub(super) fn recorded(path: &Path) -> Result<Vec<Named>> {
     let place = || format!("recording {}", path.display());
     let open =
         File::open(path).map_err(|e| Usage(format!("{}: {e}; name a file that you may read", place())))?;
-    let mut lines = BufReader::new(open).lines();
-    let header = lines.next().transpose().with_context(place)?.unwrap_or_default();
-    let mut recording = Recording::new(&header).map_err(usage).with_context(place)?;
-    for line in lines {
-        recording.push(&line.with_context(place)?).map_err(usage).with_context(place)?;
+    let mut lines = Lines { file: BufReader::new(open), number: 0, octets: Vec::new() };
+    let header = lines.next().with_context(place)?.unwrap_or_default();
+    let mut recording = Recording::new(header).map_err(usage).with_context(place)?;
+    while let Some(line) = lines.next().with_context(place)? {
+        recording.push(line).map_err(usage).with_context(place)?;
     }
     let pairs = recording.pairs().map_err(usage).with_context(place)?;
     let named = |found: plimsoll_model::RecordedPair| Named {
@@ -64,9 +70,66 @@ pub(super) fn recorded(path: &Path) -> Result<Vec<Named>> {
     Ok(pairs.into_iter().map(named).collect())
 }
 
+/// The lines of a recording, which may be longer than memory; its lines are not.
+struct Lines<R> {
+    file: R,
+    number: u64,
+    octets: Vec<u8>,
+}
+
+impl<R: BufRead> Lines<R> {
+    fn next(&mut self) -> Result<Option<&str>> {
+        self.octets.clear();
+        self.number += 1;
+        let read = (&mut self.file).take(LONGEST_LINE).read_until(b'\n', &mut self.octets);
+        read.with_context(|| format!("line {}", self.number))?;
+        let number = self.number;
+        let refuse = |problem: &str| {
+            let remedy = "recordings are CSV: write one with `plimsoll lab run LAB --record FILE.csv`";
+            Usage(format!("line {number} {problem}; {remedy}"))
+        };
+        // The first octets of pcapng (an empty line, as it were) and pcap files.
+        if number == 1 && (self.octets == b"\n" || self.octets.starts_with(&[0xD4, 0xC3, 0xB2, 0xA1])) {
+            return Err(refuse("is that of a capture").into());
+        }
+        if self.octets.len() as u64 == LONGEST_LINE {
+            return Err(refuse("does not end").into());
+        }
+        let text = std::str::from_utf8(&self.octets).map_err(|_| refuse("is no UTF-8 text"))?;
+        Ok((!text.is_empty()).then(|| text.trim_end_matches(['\n', '\r'])))
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_recording_is_text_with_lines_that_end() {
+        let lines = |octets: &'static [u8]| {
+            let mut lines = Lines { file: octets, number: 0, octets: Vec::new() };
+            let mut all = Vec::new();
+            loop {
+                match lines.next() {
+                    Ok(Some(line)) => all.push(line.to_owned()),
+                    Ok(None) => return Ok(all),
+                    Err(e) if e.is::<Usage>() => return Err(e.to_string()),
+                    Err(e) => panic!("{e}"),
+                }
+            }
+        };
+        assert_eq!(lines(b"a,b\r\n\n1,2"), Ok(vec!["a,b".into(), "".into(), "1,2".into()]));
+        for (octets, told) in [
+            (
+                &b"a\n\xff\n"[..],
+                "line 2 is no UTF-8 text; recordings are CSV: write one with `plimsoll lab run",
+            ),
+            (b"\n\r\r\n", "line 1 is that of a capture; recordings are CSV"),
+            (&[b'0'; 2 * LONGEST_LINE as usize], "line 1 does not end; "),
+        ] {
+            assert!(lines(octets).unwrap_err().starts_with(told));
+        }
+    }
 
     #[test]
     fn a_reverse_path_that_is_not_given_has_no_queues() {

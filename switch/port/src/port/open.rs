@@ -68,8 +68,16 @@ impl Prepared {
         let mut mode = attach(place, &mut program, &link, options.mode, until, &mut netlink, &mut fallbacks)?;
         // Some drivers change their queues with the program.
         let queues = queues(place, &link)?;
-        let (receiving, tx) =
-            sockets(place, memory.region, &link, options, queues, until, &mut mode, &mut fallbacks)?;
+        let (receiving, tx) = sockets(
+            place,
+            memory.region,
+            (&link, &driver),
+            options,
+            queues,
+            until,
+            &mut mode,
+            &mut fallbacks,
+        )?;
         for line in &fallbacks {
             tracing::info!(port = interface, "{line}");
         }
@@ -250,7 +258,7 @@ fn account(
 fn sockets(
     place: Place<'_>,
     region: (u64, u64, u32),
-    link: &Link,
+    (link, driver): (&Link, &str),
     options: &PortOptions,
     queues: u32,
     until: Instant,
@@ -285,7 +293,13 @@ fn sockets(
             && error.kind != PortErrorKind::Busy
             && error.call == "bind"
         {
-            fallbacks.push(format!("copy instead of zero copy ({})", error.problem));
+            let line = format!("copy instead of zero copy ({})", error.problem);
+            // A veth has none: that is no news.
+            if driver == "veth" {
+                tracing::debug!(port = place.interface, "{line}");
+            } else {
+                fallbacks.push(line);
+            }
             plan.zero_copy = false;
             bulk = BulkSocket::new(place, &plan);
         }
