@@ -97,6 +97,11 @@ pub(crate) const fn key(vlan: u16, mac: Mac) -> u64 {
 }
 
 impl Fdb {
+    /// Octets that a database for `capacity` entries reserves.
+    pub(crate) const fn octets(capacity: usize) -> u64 {
+        ((2 * capacity).next_power_of_two() * size_of::<Slot>()) as u64
+    }
+
     /// A database for `capacity` entries (1 or more) that live `age`, hashed by `seed`.
     pub(crate) fn new(capacity: usize, age: Nanos, seed: u64) -> Self {
         let slots = (2 * capacity).next_power_of_two();

@@ -52,6 +52,11 @@ pub(crate) struct Queue {
 }
 
 impl Queue {
+    /// Octets that queues of this limit reserve.
+    pub(crate) const fn octets(frames_limit: u32) -> u64 {
+        frames_limit as u64 * (CLASSES * size_of::<Slot>()) as u64
+    }
+
     /// Empty queues.
     pub(crate) fn new(octets_limit: u64, frames_limit: u32) -> Self {
         Self {

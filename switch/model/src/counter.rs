@@ -54,7 +54,7 @@ impl Tails {
     }
 
     /// The most marks that this hop can give to a counter.
-    fn most(&self, thresholds: u32) -> usize {
+    pub(crate) fn most(&self, thresholds: u32) -> usize {
         (self.above.len() - 1).min(thresholds as usize)
     }
 

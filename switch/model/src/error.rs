@@ -48,7 +48,7 @@ pub(crate) fn positive(argument: &'static str, value: f64) -> Result<f64, ModelE
     if value > 0.0 && value.is_finite() {
         Ok(value)
     } else {
-        Err(ModelError::range(argument, value, "a finite number above 0"))
+        Err(ModelError::range(argument, short(value), "a finite number above 0"))
     }
 }
 
@@ -57,7 +57,7 @@ pub(crate) fn not_negative(argument: &'static str, value: f64) -> Result<f64, Mo
     if value >= 0.0 && value.is_finite() {
         Ok(value)
     } else {
-        Err(ModelError::range(argument, value, "a finite number, 0 or above"))
+        Err(ModelError::range(argument, short(value), "a finite number, 0 or above"))
     }
 }
 
@@ -66,6 +66,26 @@ pub(crate) fn share(argument: &'static str, value: f64) -> Result<f64, ModelErro
     if value > 0.0 && value <= 1.0 {
         Ok(value)
     } else {
-        Err(ModelError::range(argument, value, "above 0 and at most 1"))
+        Err(ModelError::range(argument, short(value), "above 0 and at most 1"))
+    }
+}
+
+/// A number with an exponent where its digits would fill lines.
+pub(crate) fn short(value: f64) -> String {
+    if value == 0.0 || (1e-6..1e9).contains(&value.abs()) { value.to_string() } else { format!("{value:e}") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_are_told_in_few_digits() {
+        assert_eq!([0.0, 0.7, -12.5, 1e308, 1e-300].map(short), ["0", "0.7", "-12.5", "1e308", "1e-300"]);
+        assert_eq!(
+            positive("delta", f64::INFINITY).unwrap_err().to_string(),
+            "delta is inf; it must be a finite number above 0"
+        );
+        assert!(share("p", 1e300).unwrap_err().to_string().starts_with("p is 1e300; "));
     }
 }

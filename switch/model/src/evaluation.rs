@@ -86,6 +86,17 @@ impl Path {
         }
     }
 
+    /// Transitions that one run of the counter makes: those of each hop from each count that can be reached before it.
+    fn steps(&self, setting: &Setting) -> u64 {
+        let (mut steps, mut reach) = (0_u64, 0);
+        for hop in &self.tails {
+            let most = hop.most(setting.thresholds()) as u64;
+            steps = steps.saturating_add((reach + 1) * most);
+            reach = (reach + most).min(u64::from(setting.counter_max()));
+        }
+        steps
+    }
+
     fn left(&mut self, setting: &Setting) -> Spread {
         self.counter.run(&self.tails, setting);
         self.counter.left()
@@ -121,6 +132,12 @@ impl Evaluator {
         let thresholds = setting.thresholds().min(setting.counter_max());
         self.forward.prepare(&pair.forward, delta_ns, thresholds, rule);
         self.reverse.prepare(&pair.reverse, delta_ns, thresholds, rule);
+    }
+
+    /// What `setting` costs on the pair last prepared: transitions of counters, of which a CPU makes some hundred million
+    /// a second. It grows with the square of R where paths have several hops whose delays reach all thresholds.
+    pub fn steps(&self, setting: &Setting) -> u64 {
+        self.forward.steps(setting).saturating_add(self.reverse.steps(setting))
     }
 
     /// MSE in ns^2 of `setting` on the pair last prepared: with the same delta and rule, and an R and N of no more.
@@ -161,6 +178,25 @@ mod tests {
             ],
             reverse: vec![Law::exponential(3e3, 0.9).unwrap()],
         }
+    }
+
+    #[test]
+    fn the_cost_is_known_before_it_is_paid() {
+        let setting = |r| Setting::new(1.0, r, 1 << 30, Rule::Edge).unwrap();
+        let law = Law::exponential(7e3, 1.0).unwrap();
+        let steps = |hops, r| {
+            let mut evaluator = Evaluator::default();
+            let pair = Pair { forward: vec![law.clone(); hops], reverse: vec![] };
+            evaluator.prepare(&pair, &setting(r));
+            evaluator.steps(&setting(r))
+        };
+        assert_eq!(steps(1, 1000), 1000);
+        assert_eq!(steps(3, 1000), 1000 + 1001 * 1000 + 2001 * 1000);
+        // Delays end, whatever R is: no more than 15 thresholds of a constant delay of 15.5 ns are exceeded.
+        let pair = Pair { forward: vec![Law::constant(15.5).unwrap(); 2], reverse: vec![] };
+        let mut evaluator = Evaluator::default();
+        evaluator.prepare(&pair, &setting(1 << 20));
+        assert_eq!(evaluator.steps(&setting(1 << 20)), 15 + 16 * 15);
     }
 
     fn near(a: f64, b: f64, relative: f64) -> bool {

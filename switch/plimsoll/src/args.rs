@@ -222,7 +222,19 @@ pub(crate) struct Overriding {
     pub(crate) load: Option<f64>,
 }
 
+/// What the tables of a result say, for --help.
+const COLUMNS: &str = "Columns of the tables:\n  \
+    clock  offset error without marks (raw) and with them (compensated), as rms, rms of the best 99 % and median of\n  \
+    \x20      the absolute error; exchanges measured, and those whose counter was full (saturated)\n  \
+    flow   offered and delivered rate on the wire; frames sent and lost; latency from host to host; how late the\n  \
+    \x20      source sent; how often and how long it stood still, since the machine stopped it\n  \
+    port   rate of the emulated link; back to back: the rate of frames that left right behind another, measured at\n  \
+    \x20      their release (`-`: too few did); used: share of the rate; depth found by frames, in octets on the wire;\n  \
+    \x20      frames dropped by the queue; messages marked; how true releases were: share within 1 us of the ideal\n  \
+    \x20      instant, and 99th percentile; inversions: frames that came out of the order of their stamps";
+
 #[derive(Debug, ClapArgs)]
+#[command(after_help = COLUMNS)]
 pub(crate) struct Sim {
     #[command(flatten)]
     pub(crate) run: LabRun,
@@ -232,6 +244,7 @@ pub(crate) struct Sim {
 }
 
 #[derive(Debug, ClapArgs)]
+#[command(after_help = COLUMNS)]
 pub(crate) struct LabRun {
     /// A built-in lab (`plimsoll lab list`) or a file
     pub(crate) lab: String,

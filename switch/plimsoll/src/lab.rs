@@ -6,7 +6,7 @@ use anyhow::Result;
 use plimsoll_core::Span;
 use plimsoll_lab::{
     lab::{self, HostAddresses, Lab as Running, Progress, RunOptions, Silent, StateFile, Stderr, Traffic},
-    results::Table,
+    results::{Table, octets},
     topology::{BUILT_IN, CounterKind, Overrides, ThresholdRule, Topology},
 };
 use serde_json::json;
@@ -57,8 +57,22 @@ pub(crate) fn overrides(given: &Overriding) -> Result<Overrides> {
     Ok(Overrides { duration, seed: given.seed, load: given.load, ..given.marking.into() })
 }
 
+/// The network of a built-in lab or a file, where this machine has the memory for it.
 pub(crate) fn load(lab: &str, overrides: &Overrides) -> Result<Topology> {
-    Topology::load(lab, overrides).map_err(|e| Usage(e.to_string()).into())
+    let topology = Topology::load(lab, overrides).map_err(|e| Usage(e.to_string()))?;
+    let machine = rustix::system::sysinfo();
+    let (needed, there) = (topology.memory(), u64::from(machine.mem_unit) * machine.totalram);
+    if needed > there {
+        let problem = format!(
+            "{} switches reserve {} for queues and FDBs, and this machine has {}",
+            topology.switches.len(),
+            octets(needed),
+            octets(there)
+        );
+        let remedy = "leave some out, or write smaller ones: queue-frames at links, fdb-capacity at switches";
+        return Err(Usage(format!("{lab}: {problem}; {remedy}")).into());
+    }
+    Ok(topology)
 }
 
 /// The same for namespaces: what only the simulator follows is a mistake of the file too.

@@ -30,7 +30,7 @@ pub use error::{PortError, PortErrorKind};
 pub use options::{Mode, PortOptions, UmemOptions};
 pub use port::{Full, Kick, Port, Prepared, Received};
 pub use program::VETH_MTU_MAX;
-pub use umem::{Memory, Umem};
+pub use umem::{MOST_PORTS, Memory, Umem};
 
 pub mod namespace;
 pub mod netlink;

@@ -11,6 +11,9 @@ use crate::{Port, PortError, PortErrorKind, Tally, UmemOptions, area::Area, ring
 use plimsoll_classify::{Class, META_LEN, WINDOW, classify};
 use plimsoll_core::{FrameId, Pool};
 
+/// Ports that can be open in one [`Umem`]: their accounts have numbers of eight bits, one of which is its own.
+pub const MOST_PORTS: usize = u8::MAX as usize;
+
 /// Octets before a frame in its chunk: `XDP_PACKET_HEADROOM`, where the kernel puts received frames.
 const HEADROOM: u32 = 256;
 /// Octets of an Ethernet header: nothing shorter is a frame.
@@ -332,7 +335,7 @@ impl Umem {
 
 /// What a port does with its account.
 impl Umem {
-    /// Sets `reserved` chunks aside. `None` where fewer are left, or 255 ports are open.
+    /// Sets `reserved` chunks aside. `None` where fewer are left, or [`MOST_PORTS`] are open.
     pub(crate) fn open_account(
         &mut self,
         reserved: u32,

@@ -4,7 +4,7 @@ mod check;
 mod marking;
 mod warnings;
 
-use crate::{Nanos, PortId, Rate, Span, wire::ethernet::Mac};
+use crate::{Nanos, PortId, Rate, Span, fdb::Fdb, queue::Queue, wire::ethernet::Mac};
 
 pub use check::ConfigError;
 pub use marking::{
@@ -58,6 +58,14 @@ pub struct SwitchConfig {
     /// delta of the network in picoseconds, 1..=10^12 (1 s); `None`: that of the ports that mark. A switch of edges that
     /// mark nothing themselves needs it.
     pub delta_ps: Option<u64>,
+}
+
+impl SwitchConfig {
+    /// Octets of memory that the switch reserves for its FDB and queues, which is nearly all that it will ever use.
+    pub fn memory(&self) -> u64 {
+        let queues = self.ports.iter().map(|port| Queue::octets(port.frames_limit()));
+        Fdb::octets(self.fdb_capacity) + queues.sum::<u64>()
+    }
 }
 
 impl Default for SwitchConfig {

@@ -88,7 +88,7 @@ impl RecordFile {
             Err(_) => {
                 let folder = self.path.parent().filter(|folder| !folder.as_os_str().is_empty());
                 let folder = folder.unwrap_or(Path::new("."));
-                access(folder, Access::WRITE_OK | Access::EXEC_OK).map_err(Into::into)
+                access(folder.join("."), Access::WRITE_OK | Access::EXEC_OK).map_err(Into::into)
             }
         };
         checked.map_err(|source| self.refused(source))

@@ -63,7 +63,11 @@ pub(super) fn rate(bps: f64) -> String {
 
 /// An amount of octets: `1538 B`, `61.5 kB`.
 pub fn octets(n: u64) -> String {
-    if n < 10_000 { format!("{n} B") } else { scaled(n as f64, &[(1e3, " kB"), (1e6, " MB")], 3) }
+    if n < 10_000 {
+        format!("{n} B")
+    } else {
+        scaled(n as f64, &[(1e3, " kB"), (1e6, " MB"), (1e9, " GB")], 3)
+    }
 }
 
 /// `value` in the largest of `units` that leaves it 1 or more, with `digits` digits; whole in the smallest.

@@ -238,7 +238,7 @@ impl Reader<'_> {
             (Some((load, span)), ..) => {
                 if !(load > 0.0 && load <= LOAD_MAX) {
                     let remedy = "write the share of the link that it takes, up to 20, as 0.7 for 70 %";
-                    return self.fail(span, "load", format!("is {load}"), remedy);
+                    return self.fail(span, "load", format!("is {load:?}"), remedy);
                 }
                 Rate((self.link("load", span)?.0 as f64 * load).round() as u64)
             }

@@ -37,7 +37,7 @@ use file::File;
 use marking::Marks;
 use network::Network;
 use plimsoll_core::{Depth, EcnConfig, MarkConfig, PortConfig, Span};
-use plimsoll_port::worker::Idle;
+use plimsoll_port::{MOST_PORTS, worker::Idle};
 use std::path::Path;
 use std::time::Duration;
 
@@ -241,7 +241,22 @@ impl Topology {
                 "leave uncapped out, or run `plimsoll sim`".into(),
             ])
         };
-        ntp.or_else(uncapped)
+        let crowded = || {
+            let ports: usize = self.switches.iter().map(|switch| switch.config.ports.len()).sum();
+            (ports > MOST_PORTS).then(|| {
+                [
+                    format!("its switches have {ports} ports"),
+                    format!("more than {MOST_PORTS} exist in `plimsoll sim` only"),
+                    "leave some out, or run `plimsoll sim`".into(),
+                ]
+            })
+        };
+        ntp.or_else(uncapped).or_else(crowded)
+    }
+
+    /// Octets of memory that its switches reserve.
+    pub fn memory(&self) -> u64 {
+        self.switches.iter().map(|switch| switch.config.memory()).sum()
     }
 
     /// The switches' names, each with its ports' names.

@@ -4,7 +4,7 @@ use plimsoll_core::Rate;
 
 use crate::{
     Moments,
-    error::{ModelError, positive, share},
+    error::{ModelError, positive, share, short},
 };
 
 /// Exponential with probability `waits`, else zero.
@@ -76,7 +76,7 @@ impl Mm1 {
         let service_ns = size_octets * 8e9 / rate.0 as f64;
         let rho = service_ns / gap_ns;
         if rho >= 1.0 {
-            return Err(ModelError::range("rho = 8*size/(rate*gap)", rho, "below 1"));
+            return Err(ModelError::range("rho = 8*size/(rate*gap)", short(rho), "below 1"));
         }
         Ok(Self { size_octets, gap_ns, rate, wait: Exponential::new(service_ns / (1.0 - rho), rho)? })
     }

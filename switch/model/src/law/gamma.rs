@@ -7,7 +7,7 @@
 
 use crate::{
     Moments,
-    error::{ModelError, positive, share},
+    error::{ModelError, positive, share, short},
 };
 
 /// Gamma with probability `waits`, else zero.
@@ -27,7 +27,7 @@ impl Gamma {
     /// [`ModelError::Range`] on anything outside these.
     pub fn new(shape: f64, mean_ns: f64, waits: f64) -> Result<Self, ModelError> {
         if !(0.01..=10_000.0).contains(&shape) {
-            return Err(ModelError::range("shape", shape, "within 0.01..=10000"));
+            return Err(ModelError::range("shape", short(shape), "within 0.01..=10000"));
         }
         Ok(Self {
             shape,

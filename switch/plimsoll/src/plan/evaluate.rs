@@ -4,13 +4,14 @@ use std::process::ExitCode;
 
 use anyhow::Result;
 use plimsoll_lab::results::{Table, time};
-use plimsoll_model::{
-    Conditions, Direction, Evaluation, Law, Pair, Rule, Setting, conditions, evaluate as of,
-};
+use plimsoll_model::{Conditions, Direction, Evaluation, Evaluator, Law, Pair, Rule, Setting, conditions};
 use serde::Serialize;
 
 use super::{inputs::laws, usage};
-use crate::{args::PlanEvaluate, say::Out};
+use crate::{Usage, args::PlanEvaluate, say::Out};
+
+/// Transitions of counters that are waited for: some ten seconds.
+const MOST_STEPS: u64 = 2_000_000_000;
 
 #[derive(Serialize)]
 struct Report {
@@ -27,8 +28,18 @@ pub(super) fn evaluate(args: &PlanEvaluate) -> Result<ExitCode> {
     let delta_ns = args.delta.ps as f64 / 1e3;
     let setting =
         Setting::new(delta_ns, args.thresholds, args.counter_max, args.rule.into()).map_err(usage)?;
-    let report =
-        Report { setting, evaluation: of(&pair, &setting), conditions: of_one_hop(&pair, &setting)? };
+    let mut evaluator = Evaluator::default();
+    evaluator.prepare(&pair, &setting);
+    if evaluator.steps(&setting) > MOST_STEPS {
+        let message = format!(
+            "--thresholds {}: too many for this path, whose time grows with their square (hours); write a smaller R or a \
+             larger delta, so that R*delta covers the delays and no more",
+            args.thresholds
+        );
+        return Err(Usage(message).into());
+    }
+    let evaluation = evaluator.evaluate(&pair, &setting);
+    let report = Report { setting, evaluation, conditions: of_one_hop(&pair, &setting)? };
     if args.json {
         writeln!(Out, "{}", serde_json::to_string_pretty(&report)?)?;
     } else {
@@ -97,7 +108,7 @@ mod tests {
         let setting = Setting::new(7e3, 1, 2, Rule::Edge).unwrap();
         let report = Report {
             setting,
-            evaluation: of(&pair, &setting),
+            evaluation: plimsoll_model::evaluate(&pair, &setting),
             conditions: of_one_hop(&pair, &setting).unwrap(),
         };
         let json = serde_json::to_value(&report).unwrap();

@@ -148,7 +148,7 @@ fn objective(args: &PlanSearch) -> Result<(Objective, &'static str)> {
         ObjectiveArg::Uncertainty => {
             let coverage = args.coverage;
             if coverage > MOST_COVERAGE {
-                let message = format!("--coverage {coverage}: write up to {MOST_COVERAGE}");
+                let message = format!("--coverage {coverage:?}: write up to {MOST_COVERAGE}");
                 return Err(Usage(message).into());
             }
             let draws = (DRAWS.1 / (1.0 - coverage)).max(DRAWS.0) as u32;

@@ -69,6 +69,8 @@ pub(super) struct Running {
     correct_lateness: bool,
     merge: Merge,
     last_round: Nanos,
+    /// Since when frames are taken: what arrived before was late by the worker's start, which no release is to blame for.
+    began: Nanos,
     /// Ports with frames on the TX ring that the kernel has not taken yet.
     pending: Vec<bool>,
     /// Ports whose interface is there, but down.
@@ -114,6 +116,7 @@ impl Running {
             correct_lateness: node.correct_lateness,
             merge: Merge::default(),
             last_round: Nanos(0),
+            began: Nanos(0),
             pending: vec![false; count],
             down: vec![false; count],
             residence: vec![Residence::default(); count],
@@ -122,6 +125,11 @@ impl Running {
             remains,
             ports: node.ports,
         })
+    }
+
+    /// The worker runs from `now` on.
+    pub(super) fn begin(&mut self, now: Nanos) {
+        self.began = now;
     }
 
     /// One round. Returns whether there was anything to do.
@@ -260,8 +268,10 @@ impl Running {
         };
         if sent {
             self.pending[number] = true;
-            self.release_late[number].saturating_record(late);
-            self.late_arrival[number].saturating_record(late_arrival);
+            if departure.stamp >= self.began {
+                self.release_late[number].saturating_record(late);
+                self.late_arrival[number].saturating_record(late_arrival);
+            }
         } else {
             self.lost_down[number] += 1;
             umem.free(frame);

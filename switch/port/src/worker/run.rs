@@ -96,6 +96,7 @@ fn pin(cpu: usize) -> io::Result<()> {
 impl Loop {
     fn run(&mut self) {
         let mut last_busy = clock();
+        self.nodes.iter_mut().for_each(|node| node.begin(last_busy));
         let mut last_liveness = last_busy;
         loop {
             let mut busy = false;

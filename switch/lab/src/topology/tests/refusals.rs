@@ -17,6 +17,10 @@ fn whatever_is_wrong_is_said_with_place_key_and_remedy() {
         ),
         ("[host.a]\n[host.a]", "net.toml:2:"),
         (
+            "[host.\"\"]\n[[link]]\nbetween = [\"a\", \"b\"]",
+            "net.toml:1:7: host.: \"\" is no name for an interface; use",
+        ),
+        (
             "[switch.s1]\nlatencies = \"1us\"",
             "net.toml:2:1: switch.s1.latencies: unknown key latencies; the keys",
         ),
@@ -162,6 +166,12 @@ fn flows_and_clocks_are_refused_where_they_cannot_be() {
             flow("load = 1\nname = \"x\"\n[[flow]]\nfrom = \"b\"\nto = \"c\"\nload = 1\nname = \"x\""),
             "flow.name: there is a flow \"x\" already",
         ),
+        (
+            flow("load = 1\nname = \"\""),
+            "flow.name: \"\" is no name; write 1 to 64 characters in one line, or leave",
+        ),
+        (flow("load = 1\nname = \"a\\nb\""), "flow.name: \"a\\nb\" is no name; write 1 to 64"),
+        (clock("name = \"\""), "clock.name: \"\" is no name; write 1 to 64 characters"),
         (
             flow("load = 1").replace("\nrate = \"100mbit\"", "").replace("\nrate = \"10mbit\"", ""),
             "flow.load: no link on its way has a rate; write rate = \"70mbit\" here",
