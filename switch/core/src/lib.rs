@@ -46,7 +46,7 @@ pub use loss::{
     DropCounts, DropReason, EcnCounts, EcnOutcome, EdgeCounts, EdgeOutcome, MarkCounts, MarkOutcome,
 };
 pub use queue::ClassStats;
-pub use stats::{Inversions, Marks, PortStats, Quantiles, SwitchStats, Traffic};
+pub use stats::{Buckets, Inversions, Marks, PortStats, Quantiles, SwitchStats, Traffic};
 pub use switch::Switch;
 pub use time::Nanos;
 pub use units::{ByteCount, Rate, Span, UnitError};

@@ -10,7 +10,7 @@ use crate::{
     link::{Instant, Pace},
     mark::{Brought, Ingress, Marker},
     queue::Queue,
-    stats::{Histogram, Marks, Traffic},
+    stats::{Depths, Marks, Traffic},
     storm::Bucket,
     wire::ptp,
 };
@@ -81,7 +81,7 @@ pub(crate) struct Port {
     ecn: EcnCounts,
     converted: EdgeCounts,
     marks: Marks,
-    depth: Histogram,
+    depths: Depths,
 }
 
 impl Port {
@@ -121,7 +121,7 @@ impl Port {
             ecn: EcnCounts::default(),
             converted: EdgeCounts::default(),
             marks: Marks::new(config.mark.map_or(0, |mark| mark.thresholds)),
-            depth: Histogram::new(),
+            depths: Depths::new(),
         }
     }
 
@@ -171,7 +171,7 @@ impl Port {
         self.marked.count(mark.outcome);
         self.ecn.count(mark.ecn);
         self.converted.count(mark.edge);
-        self.depth.record(depth_bytes);
+        self.depths.record(depth_bytes, arrival.info.kind.is_sync());
         if self.queue.is_empty() {
             // An idle link starts with what is there first; what comes at that very instant takes part.
             self.free = self.free.max(Instant::at(arrival.arrived));
@@ -342,7 +342,8 @@ impl Port {
             ecn: self.ecn,
             edge: self.converted,
             marks: self.marks.clone(),
-            depth_bytes: self.depth.quantiles(),
+            depth_bytes: self.depths.quantiles(),
+            sync_depth_bytes: self.depths.of_sync(),
             queues: self.queue.stats(),
         }
     }

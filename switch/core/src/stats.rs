@@ -61,6 +61,8 @@ pub struct PortStats {
     pub marks: Marks,
     /// Depth that frames found when they were enqueued, wire octets.
     pub depth_bytes: Quantiles,
+    /// The same of messages of clocks alone: what a plan of delta and R is made from.
+    pub sync_depth_bytes: Buckets,
     /// Queues by traffic class 0..7.
     pub queues: [ClassStats; 8],
 }
@@ -131,29 +133,90 @@ pub struct Quantiles {
     pub max: u64,
 }
 
+/// A histogram: counts of values by interval, those that are empty left out, in increasing order. As JSON a list of
+/// `[from, to, count]`. An interval is a single value below 64, above no wider than 1/32 of its values.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[serde(transparent)]
+pub struct Buckets(Vec<(u64, u64, u64)>);
+
+impl Buckets {
+    /// (least value, largest value, count) of each interval.
+    pub fn iter(&self) -> impl ExactSizeIterator<Item = (u64, u64, u64)> + '_ {
+        self.0.iter().copied()
+    }
+
+    /// Values counted.
+    pub fn count(&self) -> u64 {
+        self.iter().map(|(_, _, count)| count).sum()
+    }
+}
+
+/// Depths that frames found, those of messages of clocks apart: each is counted once.
+#[derive(Clone, Debug)]
+pub(crate) struct Depths {
+    /// Of other frames, and of messages.
+    of: [Histogram; 2],
+}
+
+impl Depths {
+    pub(crate) fn new() -> Self {
+        Self { of: [Histogram::new(), Histogram::new()] }
+    }
+
+    #[inline]
+    pub(crate) fn record(&mut self, depth: u64, is_sync: bool) {
+        self.of[usize::from(is_sync)].record(depth);
+    }
+
+    /// Of all frames.
+    pub(crate) fn quantiles(&self) -> Quantiles {
+        let mut all = self.of[0].clone();
+        all.add(&self.of[1]);
+        all.quantiles()
+    }
+
+    /// Of messages alone.
+    pub(crate) fn of_sync(&self) -> Buckets {
+        self.of[1].buckets()
+    }
+}
+
 /// A histogram of fixed size: 32 buckets for each power of two.
 #[derive(Clone, Debug)]
-pub(crate) struct Histogram {
-    buckets: Box<[u64]>,
+struct Histogram {
+    buckets: Box<[u64; BUCKETS]>,
     count: u64,
     max: u64,
 }
 
 const SUB: u32 = 5;
 
+const BUCKETS: usize = bucket(u64::MAX) + 1;
+
 impl Histogram {
-    pub(crate) fn new() -> Self {
-        Self { buckets: vec![0; bucket(u64::MAX) + 1].into(), count: 0, max: 0 }
+    fn new() -> Self {
+        Self { buckets: Box::new([0; BUCKETS]), count: 0, max: 0 }
+    }
+
+    fn add(&mut self, other: &Self) {
+        self.buckets.iter_mut().zip(other.buckets.iter()).for_each(|(ours, theirs)| *ours += theirs);
+        self.count += other.count;
+        self.max = self.max.max(other.max);
+    }
+
+    fn buckets(&self) -> Buckets {
+        let all = self.buckets.iter().enumerate().filter(|(_, n)| **n > 0);
+        Buckets(all.map(|(i, &n)| (lower(i), upper(i), n)).collect())
     }
 
     #[inline]
-    pub(crate) fn record(&mut self, value: u64) {
+    fn record(&mut self, value: u64) {
         self.buckets[bucket(value)] += 1;
         self.count += 1;
         self.max = self.max.max(value);
     }
 
-    pub(crate) fn quantiles(&self) -> Quantiles {
+    fn quantiles(&self) -> Quantiles {
         Quantiles { count: self.count, p50: self.at(50), p99: self.at(99), max: self.max }
     }
 
@@ -184,6 +247,11 @@ const fn upper(bucket: usize) -> u64 {
     (leading << shift) | ((1 << shift) - 1)
 }
 
+/// The least value of a bucket.
+const fn lower(bucket: usize) -> u64 {
+    if bucket == 0 { 0 } else { upper(bucket - 1) + 1 }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -201,6 +269,20 @@ mod tests {
     }
 
     #[test]
+    fn messages_have_a_histogram_of_their_own_and_are_in_that_of_all_frames() {
+        let mut depths = Depths::new();
+        for (depth, is_sync) in [(0, true), (1538, false), (1538, true), (1539, true), (3076, false)] {
+            depths.record(depth, is_sync);
+        }
+        let q = depths.quantiles();
+        assert_eq!((q.count, q.max), (5, 3076));
+        let buckets = depths.of_sync();
+        assert_eq!(buckets.iter().collect::<Vec<_>>(), [(0, 0, 1), (1536, 1567, 2)]);
+        assert_eq!(serde_json::to_string(&buckets).unwrap(), "[[0,0,1],[1536,1567,2]]");
+        assert_eq!(buckets.count(), 3);
+    }
+
+    #[test]
     fn marks_show_what_occurred() {
         let mut marks = Marks::new(4);
         [0, 0, 4, 9].iter().for_each(|&r| marks.count(r));
@@ -215,6 +297,9 @@ mod tests {
             prop_assert!(up >= value);
             prop_assert!(up - value <= value / 32);
             prop_assert_eq!(bucket(up), bucket(value));
+            let low = lower(bucket(value));
+            prop_assert!(low <= value && bucket(low) == bucket(value));
+            prop_assert!(low == 0 || bucket(low - 1) == bucket(value) - 1);
             prop_assert!(up == u64::MAX || bucket(up + 1) == bucket(value) + 1);
         }
     }

@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use crate::{Evaluator, Interval, ModelError, Pair, Setting, Space, improvement};
+use crate::{Interval, ModelError, Paths, PathsEvaluator, Setting, Space, improvement};
 
 /// Improvement at deltas of equal ratios.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -16,15 +16,19 @@ impl Curve {
     ///
     /// # Errors
     /// [`ModelError::Range`] as [`crate::search`].
-    pub fn new(pairs: &[Pair], space: &Space, thresholds: u32) -> Result<Self, ModelError> {
-        let mut evaluator = Evaluator::default();
+    pub fn new<P: Clone + Into<Paths>>(
+        pairs: &[P],
+        space: &Space,
+        thresholds: u32,
+    ) -> Result<Self, ModelError> {
+        let mut pairs: Vec<_> = pairs.iter().map(|pair| PathsEvaluator::new(pair.clone().into())).collect();
         let points = space.grid()?.map(|delta_ns| {
             let setting = Setting::new(delta_ns, thresholds, space.counter_max, space.rule)?;
             let (mut with, mut without) = (0.0, 0.0);
-            for pair in pairs {
-                evaluator.prepare(pair, &setting);
-                with += evaluator.mse_ns2(&setting);
-                without += evaluator.baseline_mse_ns2();
+            for pair in &mut pairs {
+                pair.prepare(&setting);
+                with += pair.mse_ns2(&setting);
+                without += pair.baseline_mse_ns2();
             }
             Ok((delta_ns, improvement(with, without)))
         });
@@ -48,7 +52,7 @@ impl Curve {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Law, Rule};
+    use crate::{Law, Pair, Rule};
 
     #[test]
     fn a_hill_with_a_region_around_its_top() {

@@ -9,7 +9,7 @@ use rand_chacha::ChaCha8Rng;
 use serde::Serialize;
 
 use crate::{
-    Evaluator, Interval, Law, ModelError, Pair, Rule, Setting,
+    Exchanges, Interval, Law, ModelError, Pair, Paths, PathsEvaluator, Rule, Setting,
     error::{not_negative, positive},
     improvement,
 };
@@ -29,13 +29,13 @@ pub enum Objective {
         share: f64,
     },
     /// The time uncertainty bound: the offset error in ns that no pair exceeds with more than the probability 1 -
-    /// `coverage`. Found on exchanges drawn at random, the same for all settings, and two standard errors on the safe
-    /// side, since the least of many estimates is too low an estimate; [`crate::uncertainty_ns`] of the choice is the
+    /// `coverage`. Found on exchanges drawn at random, the same for all settings (or on those that were recorded), and
+    /// two standard errors on the safe side, since the least of many estimates is too low an estimate; [`crate::uncertainty_ns`] of the choice is the
     /// bound without their noise.
     Uncertainty {
         /// Within (0, 1), as 0.999.
         coverage: f64,
-        /// How many exchanges are drawn, at least 10/(1 - coverage).
+        /// How many exchanges are drawn, at least 10/(1 - coverage); as many have to be in a recording.
         draws: u32,
         /// Of the draws.
         seed: u64,
@@ -63,16 +63,16 @@ impl Space {
     ///
     /// # Errors
     /// [`ModelError::Range`] where no hop has a delay at all.
-    pub fn around(
-        pairs: &[Pair],
+    pub fn around<P: Clone + Into<Paths>>(
+        pairs: &[P],
         thresholds: Vec<u32>,
         counter_max: u32,
         rule: Rule,
     ) -> Result<Self, ModelError> {
-        let laws = || pairs.iter().flat_map(|pair| pair.forward.iter().chain(&pair.reverse));
-        let means = laws().map(Law::mean_ns).filter(|&mean| mean > 0.0);
+        let laws: Vec<Law> = pairs.iter().flat_map(|pair| pair.clone().into().laws()).collect();
+        let means = laws.iter().map(Law::mean_ns).filter(|&mean| mean > 0.0);
         let shortest = means.fold(f64::INFINITY, f64::min);
-        let longest = laws().map(|law| law.exceeded_by(1e-4)).fold(0.0, f64::max);
+        let longest = laws.iter().map(|law| law.exceeded_by(1e-4)).fold(0.0, f64::max);
         if shortest.is_infinite() {
             return Err(ModelError::range("pairs", "without any queueing delay", "of paths with some"));
         }
@@ -135,7 +135,11 @@ pub struct Plan {
 /// # Errors
 /// [`ModelError::Range`] without pairs, on an empty space, or an objective outside its range; a surge that overloads a
 /// link is one.
-pub fn search(pairs: &[Pair], space: &Space, objective: &Objective) -> Result<Plan, ModelError> {
+pub fn search<P: Clone + Into<Paths>>(
+    pairs: &[P],
+    space: &Space,
+    objective: &Objective,
+) -> Result<Plan, ModelError> {
     if pairs.is_empty() {
         return Err(ModelError::range("pairs", "empty", "at least one"));
     }
@@ -144,7 +148,7 @@ pub fn search(pairs: &[Pair], space: &Space, objective: &Objective) -> Result<Pl
         let setting = |&r: &u32| Setting::new(delta, r, space.counter_max, space.rule);
         space.thresholds.iter().map(setting).collect()
     };
-    let mut judge = Judge::new(pairs, objective)?;
+    let mut judge = Judge::new(pairs.iter().cloned().map(Into::into).collect(), objective)?;
 
     // The best value of each R, and the step it was found at.
     let mut best = vec![(f64::INFINITY, 0.0); space.thresholds.len()];
@@ -212,59 +216,42 @@ fn golden(
 }
 
 /// Judges settings by an objective. After `prepare` with settings of one delta, any of them can be asked for.
-struct Judge<'a> {
-    pairs: &'a [Pair],
-    surged: Vec<Pair>,
+struct Judge {
+    pairs: Vec<PathsEvaluator>,
+    surged: Vec<PathsEvaluator>,
     /// Weight of the surge.
     share: f64,
     minimax: bool,
     draws: Option<Draws>,
-    evaluators: Vec<Evaluator>,
-    evaluators_surged: Vec<Evaluator>,
 }
 
-impl<'a> Judge<'a> {
-    fn new(pairs: &'a [Pair], objective: &Objective) -> Result<Self, ModelError> {
-        let mut judge = Self {
-            pairs,
-            surged: vec![],
-            share: 0.0,
-            minimax: matches!(objective, Objective::Minimax),
-            draws: None,
-            evaluators: vec![Evaluator::default(); pairs.len()],
-            evaluators_surged: vec![],
-        };
+impl Judge {
+    fn new(paths: Vec<Paths>, objective: &Objective) -> Result<Self, ModelError> {
+        let (mut surged, mut share_of_surges, mut draws) = (vec![], 0.0, None);
         match *objective {
             Objective::Mean | Objective::Minimax => {}
             Objective::Surge { factor, share } => {
                 if not_negative("share of surges", share)? > 1.0 {
                     return Err(ModelError::range("share of surges", share, "at most 1"));
                 }
-                let surged =
-                    |laws: &[Law]| laws.iter().map(|law| law.surged(factor)).collect::<Result<_, _>>();
-                for pair in pairs {
-                    judge
-                        .surged
-                        .push(Pair { forward: surged(&pair.forward)?, reverse: surged(&pair.reverse)? });
+                share_of_surges = share;
+                for pair in &paths {
+                    surged.push(PathsEvaluator::new(pair.surged(factor)?));
                 }
-                judge.share = share;
-                judge.evaluators_surged = judge.evaluators.clone();
             }
-            Objective::Uncertainty { coverage, draws, seed } => {
-                judge.draws = Some(Draws::new(pairs, coverage, draws, seed)?);
+            Objective::Uncertainty { coverage, draws: many, seed } => {
+                draws = Some(Draws::new(&paths, coverage, many, seed)?);
             }
         }
-        Ok(judge)
+        let pairs = paths.into_iter().map(PathsEvaluator::new).collect();
+        let minimax = matches!(objective, Objective::Minimax);
+        Ok(Self { pairs, surged, share: share_of_surges, minimax, draws })
     }
 
     fn prepare(&mut self, settings: &[Setting]) {
         let Some(most) = settings.iter().max_by_key(|setting| setting.thresholds()) else { return };
-        if self.draws.is_some() {
-            return;
-        }
-        let all = self.evaluators.iter_mut().zip(self.pairs);
-        for (evaluator, pair) in all.chain(self.evaluators_surged.iter_mut().zip(&self.surged)) {
-            evaluator.prepare(pair, most);
+        if self.draws.is_none() {
+            self.pairs.iter_mut().chain(&mut self.surged).for_each(|pair| pair.prepare(most));
         }
     }
 
@@ -273,79 +260,74 @@ impl<'a> Judge<'a> {
             return draws.bound_ns(setting);
         }
         if self.minimax {
-            return self.evaluators.iter_mut().map(|e| e.mse_ns2(setting)).fold(0.0, f64::max);
+            return self.pairs.iter_mut().map(|pair| pair.mse_ns2(setting)).fold(0.0, f64::max);
         }
         let pairs = self.pairs.len() as f64;
-        let mean = |all: &mut [Evaluator]| all.iter_mut().map(|e| e.mse_ns2(setting)).sum::<f64>() / pairs;
-        (1.0 - self.share) * mean(&mut self.evaluators) + self.share * mean(&mut self.evaluators_surged)
+        let mean =
+            |all: &mut [PathsEvaluator]| all.iter_mut().map(|pair| pair.mse_ns2(setting)).sum::<f64>() / pairs;
+        (1.0 - self.share) * mean(&mut self.pairs) + self.share * mean(&mut self.surged)
     }
 
     fn choice(&mut self, setting: Setting, value: f64) -> Choice {
         let (mut mse_ns2, mut improved) = (vec![], vec![]);
-        for (evaluator, pair) in self.evaluators.iter_mut().zip(self.pairs) {
-            evaluator.prepare(pair, &setting);
-            let mse = evaluator.mse_ns2(&setting);
+        for pair in &mut self.pairs {
+            pair.prepare(&setting);
+            let mse = pair.mse_ns2(&setting);
             mse_ns2.push(mse);
-            improved.push(improvement(mse, evaluator.baseline_mse_ns2()));
+            improved.push(improvement(mse, pair.baseline_mse_ns2()));
         }
         Choice { setting, value, mse_ns2, improvement: improved }
     }
 }
 
-/// Exchanges of each pair, drawn once.
+/// Exchanges of each pair, drawn once, or recorded.
 struct Draws {
-    /// Forward and reverse delays of each pair, hop by hop, an exchange after another.
-    pairs: Vec<[Vec<f64>; 2]>,
-    hops: Vec<[usize; 2]>,
-    draws: usize,
-    /// Which of the sorted errors is the bound.
-    rank: usize,
+    /// With the place, among the sorted errors, of the bound.
+    pairs: Vec<(Exchanges, usize)>,
     errors: Vec<f64>,
 }
 
 impl Draws {
-    fn new(pairs: &[Pair], coverage: f64, draws: u32, seed: u64) -> Result<Self, ModelError> {
+    fn new(paths: &[Paths], coverage: f64, draws: u32, seed: u64) -> Result<Self, ModelError> {
         if !(coverage > 0.0 && coverage < 1.0) {
             return Err(ModelError::range("coverage", coverage, "above 0 and below 1"));
         }
-        if f64::from(draws) < 10.0 / (1.0 - coverage) {
-            return Err(ModelError::range("draws", draws, "at least 10/(1 - coverage)"));
-        }
-        let safe = coverage + 2.0 * (coverage * (1.0 - coverage) / f64::from(draws)).sqrt();
-        let draws = draws as usize;
-        let mut rng = ChaCha8Rng::seed_from_u64(seed);
-        let mut drawn = |path: &[Law]| -> Vec<f64> {
-            (0..draws).flat_map(|_| path).map(|law| law.sample(&mut rng)).collect()
+        let enough = |argument, draws: usize| {
+            if (draws as f64) < 10.0 / (1.0 - coverage) {
+                return Err(ModelError::range(argument, draws, "at least 10/(1 - coverage)"));
+            }
+            let safe = coverage + 2.0 * (coverage * (1.0 - coverage) / draws as f64).sqrt();
+            Ok(((safe * draws as f64).ceil() as usize).clamp(1, draws) - 1)
         };
-        Ok(Self {
-            hops: pairs.iter().map(|pair| [pair.forward.len(), pair.reverse.len()]).collect(),
-            pairs: pairs.iter().map(|pair| [drawn(&pair.forward), drawn(&pair.reverse)]).collect(),
-            draws,
-            rank: ((safe * draws as f64).ceil() as usize).clamp(1, draws) - 1,
-            errors: vec![0.0; draws],
-        })
+        let rank = enough("draws", draws as usize)?;
+        let mut rng = ChaCha8Rng::seed_from_u64(seed);
+        let mut drawn = |path: &[Law]| -> (usize, Vec<f64>) {
+            let delays = (0..draws).flat_map(|_| path).map(|law| law.sample(&mut rng)).collect();
+            (path.len(), delays)
+        };
+        let mut pairs = vec![];
+        for paths in paths {
+            pairs.push(match paths {
+                // Without any hop there is no error, whatever is drawn.
+                Paths::Laws(Pair { forward, reverse }) if forward.is_empty() && reverse.is_empty() => continue,
+                Paths::Laws(pair) => {
+                    (Exchanges::two_way(drawn(&pair.forward), drawn(&pair.reverse))?, rank)
+                }
+                Paths::Recorded(exchanges) => {
+                    (exchanges.clone(), enough("recorded exchanges", exchanges.len())?)
+                }
+            });
+        }
+        Ok(Self { pairs, errors: vec![] })
     }
 
     /// The bound of the worst pair.
     fn bound_ns(&mut self, setting: &Setting) -> f64 {
         let mut worst: f64 = 0.0;
-        for (delays, hops) in self.pairs.iter().zip(&self.hops) {
-            self.errors.clear();
-            self.errors.resize(self.draws, 0.0);
-            for (direction, sign) in [(0, 0.5), (1, -0.5)] {
-                if hops[direction] == 0 {
-                    continue;
-                }
-                for (error, path) in
-                    self.errors.iter_mut().zip(delays[direction].chunks_exact(hops[direction]))
-                {
-                    let marks = path.iter().map(|&delay| u64::from(setting.marks(delay))).sum::<u64>();
-                    let marks = marks.min(u64::from(setting.counter_max()));
-                    *error += sign * (path.iter().sum::<f64>() - marks as f64 * setting.delta_ns());
-                }
-            }
+        for (exchanges, rank) in &self.pairs {
+            exchanges.errors(Some(setting), &mut self.errors);
             self.errors.iter_mut().for_each(|error| *error = error.abs());
-            let (_, bound, _) = self.errors.select_nth_unstable_by(self.rank, f64::total_cmp);
+            let (_, bound, _) = self.errors.select_nth_unstable_by(*rank, f64::total_cmp);
             worst = worst.max(*bound);
         }
         worst
@@ -355,7 +337,7 @@ impl Draws {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{evaluate, uncertainty_ns};
+    use crate::{Evaluator, evaluate, uncertainty_ns};
     use plimsoll_core::Rate;
 
     const GBIT: Rate = Rate(1_000_000_000);
@@ -478,7 +460,7 @@ mod tests {
         assert!(with(|s| s.thresholds = vec![0]).starts_with("thresholds (R) is 0"));
         assert!(with(|s| s.counter_max = 0).starts_with("counter-max (N) is 0"));
         assert!(with(|s| s.deltas.from_ns = 0.0).starts_with("lowest delta is 0"));
-        assert!(search(&[], &good, &Objective::Mean).unwrap_err().to_string().starts_with("pairs is empty"));
+        assert!(search::<Pair>(&[], &good, &Objective::Mean).unwrap_err().to_string().starts_with("pairs is empty"));
         let idle = [both_ways(&Law::constant(0.0).unwrap(), 1)];
         assert!(Space::around(&idle, vec![1], 1, Rule::Edge).is_err());
     }
