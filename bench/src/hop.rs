@@ -14,7 +14,7 @@ use crate::{
 };
 use anyhow::{Context, Result, bail, ensure};
 use plimsoll_classify::{TapPoint, TapRecord};
-use plimsoll_core::{EcnConfig, MarkConfig, PortConfig, Rate};
+use plimsoll_core::{EcnConfig, MarkConfig, PortConfig, Rate, wire::identity::TimeMessage};
 use plimsoll_lab::traffic::{FlowKind, FlowSpec, SizeDistribution, Source};
 use plimsoll_port::worker::{Fate, Lateness, Record, RecordWhat, Records};
 use rand::{Rng as _, SeedableRng as _, rngs::SmallRng};
@@ -132,7 +132,7 @@ impl Passed {
     fn of(record: &Record) -> Option<Self> {
         let Fate::Sent(sent) = &record.fate else { return None };
         record.egress.filter(|port| usize::from(port.0) == CLIENT)?;
-        let sync = record.message.as_ref().map(|message| PassedSync {
+        let sync = record.message.as_ref().and_then(TimeMessage::ptp).map(|message| PassedSync {
             sequence: message.sequence_id,
             depth_ps: sent.depth_ps,
             wait_ns: sent.start.since(record.arrived),

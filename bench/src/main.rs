@@ -119,6 +119,15 @@ enum Command {
         #[arg(long, default_value_t = 5.0, value_parser = seconds)]
         seconds: f64,
     },
+    /// From a recording to a plan to its use, `one-hop` and `three-hop`: improvement found beside foretold.
+    Plan {
+        /// Virtual time of each run of the simulator in seconds.
+        #[arg(long, default_value_t = 300.0, value_parser = seconds)]
+        simulated: f64,
+        /// Length of each of the 14 runs of a round on veth in seconds.
+        #[arg(long, default_value_t = 60.0, value_parser = seconds)]
+        seconds: f64,
+    },
     /// The simulator: its speed, and its distributions beside those on veth.
     Sim {
         /// Virtual time of a round in seconds, for the speed.
@@ -184,7 +193,8 @@ impl Command {
     /// All others, as they are without options.
     fn every() -> Vec<Self> {
         let names = [
-            "core", "cost", "model", "speed", "rate", "tcp", "overload", "marks", "accuracy", "clocks", "sim",
+            "core", "cost", "model", "speed", "rate", "tcp", "overload", "marks", "accuracy", "clocks",
+            "sim", "plan",
         ];
         let parsed = names.iter().map(|name| Arguments::parse_from(["plimsoll-bench", name]).command);
         parsed.collect()
@@ -192,7 +202,8 @@ impl Command {
 
     fn measure(&self, facts: &Facts, rounds: Option<usize>) -> Result<Vec<Row>> {
         let span = Duration::from_secs_f64;
-        let rounds = |default| rounds.unwrap_or(default);
+        let given = rounds;
+        let rounds = |default| given.unwrap_or(default);
         match self {
             Self::Core { frames } => {
                 facts::on_cpu(facts.worker_cpu, || measure::core::measure(rounds(7), *frames))
@@ -206,6 +217,9 @@ impl Command {
             Self::Clocks { seconds } => measure::clocks::measure(facts, rounds(3), *seconds),
             Self::Sim { simulated, seconds } => {
                 measure::sim::measure(facts, rounds(3), span(*simulated), span(*seconds))
+            }
+            Self::Plan { simulated, seconds } => {
+                measure::plan::measure(facts, given, span(*simulated), span(*seconds))
             }
             Self::Accuracy { parts, seconds, out } => {
                 measure::accuracy::measure(facts, parts, span(*seconds), out)

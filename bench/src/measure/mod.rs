@@ -7,6 +7,7 @@ pub(crate) mod cost;
 pub(crate) mod marks;
 pub(crate) mod model;
 pub(crate) mod overload;
+pub(crate) mod plan;
 pub(crate) mod rate;
 pub(crate) mod sim;
 pub(crate) mod speed;

@@ -107,7 +107,9 @@ impl Syncs {
 impl Sink for Syncs {
     fn take(&mut self, record: &Record, _: &[u8]) -> Result<(), String> {
         // The built-in lab's second link leads to the client; messageType 0 is Sync.
-        let sync = record.message.is_some_and(|message| message.message_type == 0);
+        let sync = record
+            .message
+            .is_some_and(|message| message.ptp().is_some_and(|message| message.message_type == 0));
         if let (Fate::Sent(sent), true, Some(1)) = (&record.fate, sync, record.egress.map(|port| port.0)) {
             self.push(sent.depth_bytes as f64, f64::from(sent.mark.r));
         }

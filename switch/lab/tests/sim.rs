@@ -1,7 +1,7 @@
 //! The simulator against theory and against itself, in virtual time only.
 #![allow(clippy::unwrap_used)]
 
-use plimsoll_core::{Nanos, PortId};
+use plimsoll_core::{Nanos, PortId, wire::identity::TimeMessage};
 use plimsoll_lab::lab::Silent;
 use plimsoll_lab::record::Sink;
 use plimsoll_lab::results::Outcome;
@@ -279,7 +279,7 @@ struct Told(u64, u64);
 
 impl Sink for Told {
     fn take(&mut self, record: &Record, _: &[u8]) -> Result<(), String> {
-        if let (Fate::Sent(sent), Some(_)) = (&record.fate, record.message) {
+        if let (Fate::Sent(sent), Some(TimeMessage::Ptp(_))) = (&record.fate, record.message) {
             let whole = sent.released.since(record.stamp) as i64;
             let told = sent.corrected && sent.residence_ns == Some(whole);
             *(if told { &mut self.0 } else { &mut self.1 }) += 1;

@@ -140,7 +140,9 @@ impl Exchanges {
                     let found = evaluator.evaluate(&Pair { forward: laws, reverse: vec![] }, setting).forward;
                     (found.error_mean_ns, found.error_var_ns2)
                 }
-                None => laws.iter().fold((0.0, 0.0), |(m, v), law| (m + law.mean_ns(), v + law.variance_ns2())),
+                None => {
+                    laws.iter().fold((0.0, 0.0), |(m, v), law| (m + law.mean_ns(), v + law.variance_ns2()))
+                }
             };
             mean += leg.weight * m;
             variance += leg.weight * leg.weight * v;
@@ -228,7 +230,8 @@ mod tests {
     #[test]
     fn dependent_hops_are_not_taken_for_independent_ones() {
         // The second hop waits whenever the first does not.
-        let hops: Vec<f64> = (0..1000).flat_map(|i| if i % 2 == 0 { [40.0, 0.0] } else { [0.0, 40.0] }).collect();
+        let hops: Vec<f64> =
+            (0..1000).flat_map(|i| if i % 2 == 0 { [40.0, 0.0] } else { [0.0, 40.0] }).collect();
         let exchanges = Exchanges::two_way((2, hops), (0, vec![])).unwrap();
         assert_eq!(exchanges.mse_ns2(None), 400.0);
         assert_eq!(exchanges.independent_mse_ns2(None), 600.0);

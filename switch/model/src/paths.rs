@@ -34,8 +34,7 @@ impl Paths {
 
     /// With more traffic: each law [`Law::surged`]; recorded delays are so many times as long.
     pub(crate) fn surged(&self, factor: f64) -> Result<Self, ModelError> {
-        let surged =
-            |laws: &[Law]| laws.iter().map(|law| law.surged(factor)).collect::<Result<Vec<_>, _>>();
+        let surged = |laws: &[Law]| laws.iter().map(|law| law.surged(factor)).collect::<Result<Vec<_>, _>>();
         Ok(match self {
             Self::Laws(pair) => {
                 Self::Laws(Pair { forward: surged(&pair.forward)?, reverse: surged(&pair.reverse)? })

@@ -159,9 +159,9 @@ impl Recording {
         };
         let known = self.newest.get(&(source, row.number)).copied().filter(|&at| {
             let others = &self.messages[at].passed;
-            others.iter().all(|other| {
-                other.hop != hop && other.arrived_ns.abs_diff(row.arrived_ns) < AGAIN_NS
-            })
+            others
+                .iter()
+                .all(|other| other.hop != hop && other.arrived_ns.abs_diff(row.arrived_ns) < AGAIN_NS)
         });
         if let Some(at) = known {
             self.messages[at].passed.push(passed);

@@ -263,8 +263,9 @@ impl Judge {
             return self.pairs.iter_mut().map(|pair| pair.mse_ns2(setting)).fold(0.0, f64::max);
         }
         let pairs = self.pairs.len() as f64;
-        let mean =
-            |all: &mut [PathsEvaluator]| all.iter_mut().map(|pair| pair.mse_ns2(setting)).sum::<f64>() / pairs;
+        let mean = |all: &mut [PathsEvaluator]| {
+            all.iter_mut().map(|pair| pair.mse_ns2(setting)).sum::<f64>() / pairs
+        };
         (1.0 - self.share) * mean(&mut self.pairs) + self.share * mean(&mut self.surged)
     }
 
@@ -309,10 +310,10 @@ impl Draws {
         for paths in paths {
             pairs.push(match paths {
                 // Without any hop there is no error, whatever is drawn.
-                Paths::Laws(Pair { forward, reverse }) if forward.is_empty() && reverse.is_empty() => continue,
-                Paths::Laws(pair) => {
-                    (Exchanges::two_way(drawn(&pair.forward), drawn(&pair.reverse))?, rank)
+                Paths::Laws(Pair { forward, reverse }) if forward.is_empty() && reverse.is_empty() => {
+                    continue;
                 }
+                Paths::Laws(pair) => (Exchanges::two_way(drawn(&pair.forward), drawn(&pair.reverse))?, rank),
                 Paths::Recorded(exchanges) => {
                     (exchanges.clone(), enough("recorded exchanges", exchanges.len())?)
                 }
@@ -460,7 +461,12 @@ mod tests {
         assert!(with(|s| s.thresholds = vec![0]).starts_with("thresholds (R) is 0"));
         assert!(with(|s| s.counter_max = 0).starts_with("counter-max (N) is 0"));
         assert!(with(|s| s.deltas.from_ns = 0.0).starts_with("lowest delta is 0"));
-        assert!(search::<Pair>(&[], &good, &Objective::Mean).unwrap_err().to_string().starts_with("pairs is empty"));
+        assert!(
+            search::<Pair>(&[], &good, &Objective::Mean)
+                .unwrap_err()
+                .to_string()
+                .starts_with("pairs is empty")
+        );
         let idle = [both_ways(&Law::constant(0.0).unwrap(), 1)];
         assert!(Space::around(&idle, vec![1], 1, Rule::Edge).is_err());
     }

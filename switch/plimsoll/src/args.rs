@@ -339,15 +339,23 @@ pub(crate) enum PlanCommand {
 
 #[derive(Debug, ClapArgs)]
 pub(crate) struct PlanSearch {
-    /// Laws of the hops that requests pass; once for each pair of clocks
+    /// Laws of the hops that requests pass; once for each pair of clocks. With --running: the ports that they leave by
     #[arg(long, value_name = "LAW,..")]
     pub(crate) forward: Vec<String>,
-    /// Laws of the hops that responses pass, of the pairs in the same order
+    /// Laws of the hops that responses pass, of the pairs in the same order. With --running: ports
     #[arg(long, value_name = "LAW,..")]
     pub(crate) reverse: Vec<String>,
-    /// Take pairs and laws from what `lab run --record` wrote
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["forward", "reverse"])]
+    /// Take pairs and what their messages met from what `lab run`, `sim` or `run` recorded: FILE.csv or FILE.pcapng, PTP
+    /// (E2E or P2P) and NTP. Each message counts as a whole, and what was recorded while a lab settled does not
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["forward", "reverse", "running"])]
     pub(crate) recording: Option<PathBuf>,
+    /// Take laws from the depths that messages of clocks have found since a running switch or lab was started, within
+    /// 1/32. --forward and --reverse name ports then (PORT or SWITCH/PORT, ..), where there are more than one pair's
+    #[arg(long)]
+    pub(crate) running: bool,
+    /// With --running: which switch, where several run
+    #[arg(long, requires = "running")]
+    pub(crate) name: Option<String>,
     /// Values of R to compare
     #[arg(long, value_name = "R,..", value_delimiter = ',', default_value = "1,2,4,8,16,32,64,128")]
     pub(crate) thresholds: Vec<u32>,

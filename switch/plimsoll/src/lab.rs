@@ -7,7 +7,7 @@ use plimsoll_core::Span;
 use plimsoll_lab::{
     lab::{self, HostAddresses, Lab as Running, Progress, RunOptions, Silent, StateFile, Stderr, Traffic},
     results::{Table, octets},
-    topology::{BUILT_IN, CounterKind, Overrides, ThresholdRule, Topology},
+    topology::{BUILT_IN, ClockPlan, CounterKind, Hop, Overrides, ThresholdRule, Topology},
 };
 use serde_json::json;
 
@@ -154,7 +154,7 @@ fn stay(args: &LabUp) -> Result<ExitCode> {
     let traffic = if args.traffic { Some(Traffic::start(&running)?) } else { None };
     file.publish(&running)?;
     writeln!(Note, "lab {} stands; SIGINT ends it", running.topology().name);
-    let held = serve::hold(&mut server, running.worker());
+    let held = serve::hold(&mut server, running.worker(), &clocks(running.topology()));
     if let Some(traffic) = traffic {
         traffic.stop(&running);
     }
@@ -166,6 +166,20 @@ fn stay(args: &LabUp) -> Result<ExitCode> {
     }
     writeln!(Note, "plimsoll: frames are missing at the end: {:?}; please report this", last.frames);
     Ok(ExitCode::FAILURE)
+}
+
+/// The ports by which messages of each clock leave, as `plan --running` reads them.
+fn clocks(topology: &Topology) -> serde_json::Value {
+    let names = topology.port_names();
+    let way = |hops: &[Hop]| -> Vec<String> {
+        let name = |hop: &Hop| {
+            let (switch, ports) = &names[usize::from(hop.switch)];
+            format!("{switch}/{}", ports[usize::from(hop.port)])
+        };
+        hops.iter().map(name).collect()
+    };
+    let of = |plan: &ClockPlan| json!({ "name": plan.name, "forward": way(&plan.to_server), "reverse": way(&plan.to_client) });
+    topology.clocks.iter().map(of).collect()
 }
 
 fn list(as_json: bool) -> Result<ExitCode> {

@@ -3,12 +3,13 @@
 use std::{
     os::fd::{AsFd, AsRawFd},
     process::ExitCode,
+    sync::Arc,
 };
 
 use anyhow::Result;
 use plimsoll_core::SwitchConfig;
 use plimsoll_lab::{
-    record::{self, Collector, PortNames, RecordClock, RecordFile},
+    record::{self, Collector, PortNames, RecordClock, RecordFile, Window},
     text,
     topology::{LONGEST_FILE, RunFile, RunSwitch, is_instance_name},
 };
@@ -55,8 +56,10 @@ pub(crate) fn run(args: &Run) -> Result<ExitCode> {
     // Once the ports are ours: a start that is refused leaves an older record as it is.
     let (records, collector) = match &args.record {
         Some(record) => {
-            let (records, sink) =
-                (record::queue(Some(record)), record.create(names(&file), RecordClock::Monotonic)?);
+            // Nothing settles here: all of it counts.
+            let window = Arc::new(Window::always());
+            let sink = record.create(names(&file), RecordClock::Monotonic, window)?;
+            let records = record::queue(Some(record));
             (Some(records.clone()), Some(Collector::start(records, vec![sink])))
         }
         None => (None, None),

@@ -9,6 +9,7 @@ use plimsoll_port::{
     netlink::{LinkEvent, LinkMonitor, Netlink},
     worker::Worker,
 };
+use serde_json::Value;
 
 use crate::{
     control::{Event, Request, Server},
@@ -19,18 +20,18 @@ use crate::{
 /// How often somebody looks whether the worker is still there.
 const LOOK: Duration = Duration::from_secs(1);
 
-/// Answers clients until a signal.
+/// Answers clients until a signal; snapshots say which `clocks` a lab has, and by which ports their messages leave.
 ///
 /// # Errors
 /// The worker's thread has ended by itself.
-pub(crate) fn hold(server: &mut Server, worker: &Worker) -> Result<()> {
-    while turn(server, worker)? != Event::Stop {}
+pub(crate) fn hold(server: &mut Server, worker: &Worker, clocks: &Value) -> Result<()> {
+    while turn(server, worker, clocks)? != Event::Stop {}
     Ok(())
 }
 
 /// Waits for something to happen, not for ever: a worker that has ended tells nobody.
-fn turn(server: &mut Server, worker: &Worker) -> Result<Event> {
-    let event = server.wait(Some(LOOK), |request| answer(worker, request))?;
+fn turn(server: &mut Server, worker: &Worker, clocks: &Value) -> Result<Event> {
+    let event = server.wait(Some(LOOK), |request| answer(worker, request, clocks))?;
     if !worker.is_running() {
         bail!(
             "the worker has ended by itself, and no frame is forwarded; its last words are above: please report them"
@@ -51,7 +52,7 @@ pub(crate) fn serve(
 ) -> Result<()> {
     let mut absent: BTreeSet<String> = BTreeSet::new();
     loop {
-        match turn(server, worker)? {
+        match turn(server, worker, &Value::Null)? {
             Event::Stop => return Ok(()),
             Event::Timeout => {}
             // What netlink cannot tell now is no reason to stop forwarding.
@@ -135,9 +136,14 @@ fn bring_back(worker: &Worker, file: &RunFile, name: &str) -> bool {
 }
 
 /// What a client of the control socket is told.
-fn answer(worker: &Worker, request: Request) -> Result<serde_json::Value> {
+fn answer(worker: &Worker, request: Request, clocks: &Value) -> Result<Value> {
     let value = match request {
-        Request::Snapshot => serde_json::to_value(worker.snapshot()?),
+        Request::Snapshot => serde_json::to_value(worker.snapshot()?).map(|mut snapshot| {
+            if !clocks.is_null() {
+                snapshot["clocks"] = clocks.clone();
+            }
+            snapshot
+        }),
         Request::Fdb => serde_json::to_value(worker.fdb()?),
         Request::FlushFdb => serde_json::to_value(worker.flush_fdb()?),
         Request::Hold(port) => {

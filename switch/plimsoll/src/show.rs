@@ -69,7 +69,8 @@ fn overruns(snapshot: &Value) -> Vec<String> {
         .collect()
 }
 
-fn list(value: &Value) -> impl Iterator<Item = &Value> {
+/// The values of an array; none of anything else.
+pub(crate) fn list(value: &Value) -> impl Iterator<Item = &Value> {
     value.as_array().into_iter().flatten()
 }
 
@@ -170,6 +171,7 @@ fn queues(snapshot: &Value) -> View {
         }
         rows.push(json!({
             "switch": switch, "port": machine["name"], "queues": core["queues"], "depth_bytes": core["depth_bytes"],
+            "sync_depth_bytes": core["sync_depth_bytes"],
         }));
     }
     View {

@@ -5,6 +5,7 @@
 mod datagram;
 pub mod ethernet;
 pub mod event;
+pub mod identity;
 pub mod ip;
 pub mod message;
 pub mod ntp;

@@ -3,8 +3,8 @@
 use super::{Lab, LabError, Progress, StateFile, Traffic};
 use crate::clock::{Client, ClientConfig, Recording, Server, ServerConfig};
 use crate::ptp4l;
-use crate::record::tally::{Tally, Window};
-use crate::record::{self, Collector, RecordClock, RecordFile, Sink};
+use crate::record::tally::Tally;
+use crate::record::{self, Collector, RecordClock, RecordFile, Sink, Window};
 use crate::results::{ClockOutcome, Outcome};
 use crate::topology::{ClockPlan, Daemon, Topology};
 use rustix::time::{ClockId, clock_gettime};
@@ -69,7 +69,7 @@ fn measure(
     let mut listed = options.publish.then(|| StateFile::claim(&topology.name)).transpose()?;
     // Once the name is ours: a second start of the same lab leaves the first one's record as it is.
     if let Some(file) = &options.record {
-        sinks.push(file.create(topology.port_names(), RecordClock::Monotonic)?);
+        sinks.push(file.create(topology.port_names(), RecordClock::Monotonic, Arc::clone(&window))?);
     }
     let records = record::queue(options.record.as_ref());
     let lab = Lab::start(topology, Some(records.clone()))?;

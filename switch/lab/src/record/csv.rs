@@ -3,19 +3,23 @@
 use std::fs::File;
 use std::io::{BufWriter, Write};
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use plimsoll_core::PortId;
+use plimsoll_core::wire::identity::TimeMessage;
 use plimsoll_port::worker::{Fate, Record};
 
-use super::{PortNames, RecordError, Sink};
+use super::{PortNames, RecordError, Sink, Window};
 
 /// The first line. Times are CLOCK_MONOTONIC in ns, or a simulator's from 0 on; depth is what was ahead of the frame when it was enqueued, itself
 /// not counted, in wire octets and as picoseconds of this link, and `measured_depth` what the thresholds were compared
 /// with; words are those of the message's `field`, hexadecimal; ECN bits are 0 to 3; the residence is what a transparent
-/// clock added.
+/// clock added. A PTP event message is told by its messageType 0 to 3, sequenceId and port identity; an NTP message by
+/// `ntp-request` or `ntp-response`, its transmit timestamp in hexadecimal and its source address. `counted` is 1 where
+/// the frame was released during the measurement (dropped: arrived), 0 while the lab settled before it or ended.
 pub const CSV_HEADER: &str = "switch,ingress,egress,len,stamp_ns,arrival_ns,class,depth_bytes,depth_ps,outcome,r,word_before,\
      word_after,converted_ns,ideal_start_ns,ideal_end_ns,release_ns,lateness_ns,message_type,sequence_id,source_port,drop,\
-     field,ecn_before,ecn_after,ecn_outcome,measured_depth,residence_ns";
+     field,ecn_before,ecn_after,ecn_outcome,measured_depth,residence_ns,counted";
 
 /// A CSV file being written.
 #[derive(Debug)]
@@ -23,12 +27,18 @@ pub(super) struct CsvFile {
     path: PathBuf,
     out: BufWriter<File>,
     names: PortNames,
+    window: Arc<Window>,
 }
 
 impl CsvFile {
     /// Writes the first line.
-    pub(super) fn start(path: PathBuf, out: BufWriter<File>, names: PortNames) -> Result<Self, RecordError> {
-        let mut csv = Self { path, out, names };
+    pub(super) fn start(
+        path: PathBuf,
+        out: BufWriter<File>,
+        names: PortNames,
+        window: Arc<Window>,
+    ) -> Result<Self, RecordError> {
+        let mut csv = Self { path, out, names, window };
         writeln!(csv.out, "{CSV_HEADER}").map_err(|e| RecordError::write(&csv.path, e))?;
         Ok(csv)
     }
@@ -67,17 +77,28 @@ impl CsvFile {
             Fate::Dropped(_) => write!(out, ",,,,,,,,,,,,")?,
         }
         match &r.message {
-            Some(m) => write!(out, "{},{},{},", m.message_type, m.sequence_id, hex(&m.source_port_identity))?,
+            Some(TimeMessage::Ptp(m)) => {
+                write!(out, "{},{},{},", m.message_type, m.sequence_id, hex(&m.source_port_identity))?
+            }
+            Some(TimeMessage::Ntp(m)) => {
+                let kind = if m.response { "response" } else { "request" };
+                write!(out, "ntp-{kind},{:016x},{},", m.transmit, m.source)?
+            }
             None => write!(out, ",,,")?,
         }
+        let at = match &r.fate {
+            Fate::Sent(sent) => sent.released,
+            Fate::Dropped(_) => r.arrived,
+        };
+        let counted = u8::from(self.window.holds(at.0));
         match &r.fate {
-            Fate::Dropped(reason) => writeln!(out, "{},,,,,,", reason.name()),
+            Fate::Dropped(reason) => writeln!(out, "{},,,,,,,{counted}", reason.name()),
             Fate::Sent(s) => {
                 let (field, bits) = (s.mark.field.name(), [s.mark.ecn_before, s.mark.ecn_after]);
                 write!(out, ",{field},{},{},{},{},", bits[0], bits[1], s.mark.ecn.name(), s.measured)?;
                 match s.residence_ns {
-                    Some(ns) => writeln!(out, "{ns}"),
-                    None => writeln!(out),
+                    Some(ns) => writeln!(out, "{ns},{counted}"),
+                    None => writeln!(out, ",{counted}"),
                 }
             }
         }

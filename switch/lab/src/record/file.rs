@@ -2,12 +2,13 @@
 
 use super::csv::CsvFile;
 use super::pcapng::PcapngFile;
-use super::{PortNames, Sink};
+use super::{PortNames, Sink, Window};
 use plimsoll_port::worker::{RecordWhat, Records};
 use rustix::fs::{Access, access};
 use std::fs::{self, File};
 use std::io::{self, BufWriter};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 /// Records between two visits of their reader: more than a tenth of a second at a million frames a second.
 const RECORDS: usize = 1 << 17;
@@ -103,16 +104,21 @@ impl RecordFile {
         }
     }
 
-    /// Creates it; an older file of this name is gone then.
+    /// Creates it; an older file of this name is gone then. Each record says whether `window` holds it.
     ///
     /// # Errors
     /// It cannot be created, or not be written to.
-    pub fn create(&self, names: PortNames, clock: RecordClock) -> Result<Box<dyn Sink>, RecordError> {
+    pub fn create(
+        &self,
+        names: PortNames,
+        clock: RecordClock,
+        window: Arc<Window>,
+    ) -> Result<Box<dyn Sink>, RecordError> {
         let file = File::create(&self.path).map_err(|source| self.refused(source))?;
         let (path, file) = (self.path.clone(), BufWriter::with_capacity(BUFFER, file));
         Ok(match self.format {
-            Format::Csv => Box::new(CsvFile::start(path, file, names)?),
-            Format::Pcapng => Box::new(PcapngFile::start(path, file, names, clock)?),
+            Format::Csv => Box::new(CsvFile::start(path, file, names, window)?),
+            Format::Pcapng => Box::new(PcapngFile::start(path, file, names, clock, window)?),
         })
     }
 }

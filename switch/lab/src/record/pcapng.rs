@@ -3,7 +3,7 @@
 //! Times are those of the release, in ns of CLOCK_REALTIME as it stood beside the worker's CLOCK_MONOTONIC when the file
 //! was created: a step of the clock later leaves them as they are. Frames that were dropped are not in it.
 
-use super::{PortNames, RecordClock, RecordError, Sink};
+use super::{PortNames, RecordClock, RecordError, Sink, Window};
 use pcap_file::pcapng::PcapNgWriter;
 use pcap_file::pcapng::blocks::enhanced_packet::{EnhancedPacketBlock, EnhancedPacketOption};
 use pcap_file::pcapng::blocks::interface_description::{
@@ -19,7 +19,11 @@ use std::fmt::Write as _;
 use std::fs::File;
 use std::io::{self, BufWriter, Write as _};
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
+
+/// What goes before the nanoseconds between times of frames and those in comments.
+pub(super) const EARLIER: &str = "the arrival in a comment is told ";
 
 /// if_tsresol: timestamps count 10^-9 s.
 const NANOSECONDS: u8 = 9;
@@ -29,6 +33,7 @@ pub(super) struct PcapngFile {
     path: PathBuf,
     writer: PcapNgWriter<BufWriter<File>>,
     names: PortNames,
+    window: Arc<Window>,
     /// The number of each switch's first interface.
     first: Vec<u32>,
     /// What is added to the records' time.
@@ -43,13 +48,14 @@ impl PcapngFile {
         out: BufWriter<File>,
         names: PortNames,
         clock: RecordClock,
+        window: Arc<Window>,
     ) -> Result<Self, RecordError> {
         let epoch = match clock {
             RecordClock::Monotonic => realtime_ahead(),
             RecordClock::Virtual => Duration::ZERO,
         };
         let about = format!(
-            "frames as Plimsoll {} released them; the arrival in a comment is told {} ns earlier",
+            "frames as Plimsoll {} released them; {EARLIER}{} ns earlier",
             env!("CARGO_PKG_VERSION"),
             epoch.as_nanos()
         );
@@ -73,7 +79,7 @@ impl PcapngFile {
             first.push(next);
             next += ports.len() as u32;
         }
-        Ok(Self { path, writer, names, first, epoch, comment: String::new() })
+        Ok(Self { path, writer, names, window, first, epoch, comment: String::new() })
     }
 
     fn write(&mut self, record: &Record, sent: &Sent, octets: &[u8]) -> Result<(), PcapError> {
@@ -83,6 +89,9 @@ impl PcapngFile {
         let ingress = ports.get(record.ingress.index()).map_or("", String::as_str);
         self.comment.clear();
         comment(&mut self.comment, record, sent, ingress);
+        if !self.window.holds(sent.released.0) {
+            self.comment.push_str(SETTLING);
+        }
         let frame = EnhancedPacketBlock {
             interface_id: first + u32::from(egress.0),
             timestamp: self.epoch + Duration::from_nanos(sent.released.0),
@@ -115,6 +124,9 @@ fn interface(name: String) -> InterfaceDescriptionBlock<'static> {
         ],
     }
 }
+
+/// In comments of frames that were released before the measurement or after it.
+pub(super) const SETTLING: &str = " settling";
 
 /// What is known of a frame: `depth=3076B r=2 ...`, words in hexadecimal.
 fn comment(out: &mut String, record: &Record, sent: &Sent, ingress: &str) {

@@ -1,42 +1,14 @@
 //! What the ports did during the measurement, from the worker's records of every frame.
 
-use crate::record::Sink;
+use crate::record::{Sink, Window};
 use crate::topology::{ClockPlan, Hop};
 use hdrhistogram::Histogram;
+use plimsoll_core::wire::identity::TimeMessage;
 use plimsoll_core::wire::ptp::MessageId;
 use plimsoll_core::{EcnOutcome, MarkOutcome, MarkRecord, config::wire_octets};
 use plimsoll_port::worker::{Fate, Record, Sent};
 use std::collections::{BTreeMap, HashMap};
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-
-/// The span that counts, CLOCK_MONOTONIC in nanoseconds; moved while records come in.
-#[derive(Debug)]
-pub(crate) struct Window {
-    from: AtomicU64,
-    until: AtomicU64,
-}
-
-impl Window {
-    /// Nothing counts yet.
-    pub(crate) fn closed() -> Self {
-        Self { from: AtomicU64::new(u64::MAX), until: AtomicU64::new(u64::MAX) }
-    }
-
-    /// From `now` on everything counts.
-    pub(crate) fn open(&self, now: u64) {
-        self.from.store(now, Ordering::Release);
-    }
-
-    /// What was released after `now` no longer counts.
-    pub(crate) fn close(&self, now: u64) {
-        self.until.store(now, Ordering::Release);
-    }
-
-    fn holds(&self, at: u64) -> bool {
-        self.from.load(Ordering::Acquire) <= at && at <= self.until.load(Ordering::Acquire)
-    }
-}
 
 /// Frames from which on a rate can be told of them.
 const ENOUGH: u64 = 50;
@@ -171,7 +143,7 @@ impl Totals {
     #[inline]
     pub(crate) fn take(&mut self, record: &Record, holds: impl FnOnce(u64) -> bool) {
         let Some(egress) = record.egress else { return };
-        if let (Fate::Sent(sent), Some(message)) = (&record.fate, record.message) {
+        if let (Fate::Sent(sent), Some(TimeMessage::Ptp(message))) = (&record.fate, record.message) {
             let residence =
                 sent.residence_ns.map_or(0, |ns| u64::try_from(ns - sent.lateness_ns).unwrap_or(0));
             let added = sent.mark.converted_ns + residence;
@@ -331,14 +303,19 @@ mod tests {
             let edge = MarkRecord { edge: EdgeOutcome::default(), converted_ns, ..MarkRecord::default() };
             let egress = Some(PortId(port));
             // Before the window: clocks are cut by their own.
-            let record = Record { switch, egress, message: Some(message), ..record(500_000, 0, 3, edge) };
+            let record = Record {
+                switch,
+                egress,
+                message: Some(TimeMessage::Ptp(message)),
+                ..record(500_000, 0, 3, edge)
+            };
             tally.take(&record, &[]).unwrap();
         }
         // A transparent clock that released it 5 ns late.
         let transparent = record(500_000, 0, 5, MarkRecord::default());
         let Fate::Sent(sent) = transparent.fate else { panic!() };
         let fate = Fate::Sent(Sent { residence_ns: Some(105), ..sent });
-        let at_clock = Record { switch: 2, fate, message: Some(message), ..transparent };
+        let at_clock = Record { switch: 2, fate, message: Some(TimeMessage::Ptp(message)), ..transparent };
         tally.take(&at_clock, &[]).unwrap();
         let totals = tally.totals();
         let port = totals.port(0, 1).unwrap();

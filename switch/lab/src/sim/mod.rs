@@ -33,11 +33,12 @@ mod world;
 pub use repeat::{Headline, Repeated, repeat};
 
 use crate::lab::Progress;
-use crate::record::{RecordClock, RecordError, RecordFile, Sink};
+use crate::record::{RecordClock, RecordError, RecordFile, Sink, Window};
 use crate::results::{ClockOutcome, HostOutcome, Outcome};
 use crate::topology::{Daemon, Topology, message_octets};
 use crate::traffic::TrafficError;
 use plimsoll_core::{ConfigError, Nanos, Rate, config::wire_octets};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 use truth::Truth;
@@ -100,8 +101,12 @@ pub fn run(
     let mut world = build::build(topology, &mut outcome.warnings)?;
     let from = topology.warmup.as_nanos() as u64;
     let until = Nanos(from + topology.duration.as_nanos() as u64);
-    let mut file =
-        options.record.map(|file| file.create(topology.port_names(), RecordClock::Virtual)).transpose()?;
+    let window = Window::closed();
+    window.open(from);
+    window.close(until.0);
+    let window = Arc::new(window);
+    let create = |file: RecordFile| file.create(topology.port_names(), RecordClock::Virtual, window);
+    let mut file = options.record.map(create).transpose()?;
     let mut others = options.sinks;
     let mut sinks: Vec<&mut dyn Sink> = others.iter_mut().map(|sink| &mut **sink as &mut dyn Sink).collect();
     sinks.extend(file.as_mut().map(|file| &mut **file as &mut dyn Sink));

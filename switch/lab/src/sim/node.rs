@@ -9,7 +9,7 @@ use super::{
 use crate::sim::{agenda::NEVER, flow::Flow};
 use plimsoll_core::{
     Departure, Discard, Egress, FrameId, Nanos, Pool, PortId, Switch, lateness,
-    wire::{event::Correction, ptp},
+    wire::{event::Correction, identity::TimeMessage},
 };
 use plimsoll_port::worker::{HEADER_OCTETS, Record, Release, ReleaseAt};
 
@@ -88,7 +88,7 @@ impl Node {
             }
             if let Some(number) = self.number {
                 let message =
-                    if sync { ptp::message_id(net.frames.bytes(frame), &departure.info) } else { None };
+                    if sync { TimeMessage::of(net.frames.bytes(frame), &departure.info) } else { None };
                 let record = Record::sent(&departure, &release, message);
                 // Whoever records gets what the worker would have kept: a time message whole, of others the headers.
                 let octets = net.frames.bytes(frame);

@@ -260,7 +260,7 @@ impl Topology {
     }
 
     /// The switches' names, each with its ports' names.
-    pub(crate) fn port_names(&self) -> PortNames {
+    pub fn port_names(&self) -> PortNames {
         let ports = |plan: &SwitchPlan| plan.config.ports.iter().map(|port| port.name.clone()).collect();
         self.switches.iter().map(|plan| (plan.name.clone(), ports(plan))).collect()
     }

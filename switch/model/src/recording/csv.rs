@@ -107,8 +107,7 @@ impl CsvColumns {
 mod tests {
     use super::*;
 
-    const HEADER: &str =
-        "switch,ingress,egress,len,stamp_ns,depth_ps,release_ns,message_type,sequence_id,source_port,drop,counted";
+    const HEADER: &str = "switch,ingress,egress,len,stamp_ns,depth_ps,release_ns,message_type,sequence_id,source_port,drop,counted";
 
     fn row(line: &str) -> Result<Option<Row<'_>>, ModelError> {
         CsvColumns::new(HEADER)?.row(line)

@@ -243,7 +243,10 @@ mod tests {
         ])
         .pairs()
         .unwrap();
-        assert_eq!(pairs.iter().map(|p| p.name.as_str()).collect::<Vec<_>>(), ["c1 to server", "c2 to server"]);
+        assert_eq!(
+            pairs.iter().map(|p| p.name.as_str()).collect::<Vec<_>>(),
+            ["c1 to server", "c2 to server"]
+        );
         assert_eq!([raw(&pairs[0]), raw(&pairs[1])], [[-1.0], [-1.0]]);
     }
 

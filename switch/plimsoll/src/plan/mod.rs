@@ -2,6 +2,7 @@
 
 mod evaluate;
 mod inputs;
+mod running;
 mod search;
 
 use std::process::ExitCode;

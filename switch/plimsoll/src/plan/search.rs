@@ -6,12 +6,13 @@ use anyhow::Result;
 use plimsoll_core::Span;
 use plimsoll_lab::results::{Table, time};
 use plimsoll_model::{
-    Choice, Curve, Evaluator, Interval, Objective, Pair, Setting, Space, improvement, search as of,
+    Choice, Curve, Interval, Objective, Paths, PathsEvaluator, Setting, Space, improvement, search as of,
 };
 use serde::Serialize;
 
 use super::{
     inputs::{self, Named},
+    running::running,
     usage,
 };
 use crate::{
@@ -24,6 +25,9 @@ use crate::{
 const DRAWS: (f64, f64) = (20_000.0, 100.0);
 /// Largest coverage: ten million exchanges are drawn for it, 160 MB for each hop there and back.
 const MOST_COVERAGE: f64 = 0.99999;
+
+/// Difference of improvements from which on hops are told to depend on each other.
+const DEPENDENT: f64 = 0.02;
 
 /// How much of the best improvement a delta keeps to be called good.
 const GOOD: f64 = 0.9;
@@ -58,9 +62,21 @@ struct PairReport {
     forward_hops: Vec<String>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     reverse_hops: Vec<String>,
+    /// What the clocks speak, where it was recorded.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    protocol: Option<&'static str>,
+    /// Exchanges recorded, or messages at the hop of a running switch with the fewest.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    samples: Option<u64>,
     mse_ns2: f64,
     baseline_mse_ns2: f64,
     improvement: f64,
+    /// Of a recording: the standard error of `improvement`, since it is of so many exchanges and no more.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    improvement_error: Option<f64>,
+    /// Of a recording: what Algorithm 1 says of the same delays, hops taken as independent of each other.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    independent_improvement: Option<f64>,
 }
 
 #[derive(Serialize)]
@@ -75,11 +91,12 @@ struct Row {
 pub(super) fn search(args: &PlanSearch) -> Result<ExitCode> {
     let named = match &args.recording {
         Some(path) => inputs::recorded(path)?,
+        None if args.running => running(args.name.as_deref(), &args.forward, &args.reverse)?,
         None => inputs::pairs(&args.forward, &args.reverse)?,
     };
     if named.is_empty() {
-        let message =
-            "nothing to plan for: give --forward LAW,.. or --recording FILE, or see `plimsoll plan evaluate`";
+        let message = "nothing to plan for: give --forward LAW,.., --recording FILE or --running, or see `plimsoll plan \
+                       evaluate`";
         return Err(Usage(message.into()).into());
     }
     let report = report(args, &named)?;
@@ -92,7 +109,10 @@ pub(super) fn search(args: &PlanSearch) -> Result<ExitCode> {
 }
 
 fn report(args: &PlanSearch, named: &[Named]) -> Result<Report> {
-    let pairs: Vec<Pair> = named.iter().map(|named| named.pair.clone()).collect();
+    let pairs: Vec<Paths> = named.iter().map(|named| named.paths.clone()).collect();
+    if args.counter_max == 0 {
+        return Err(Usage("counter-max (N) is 0; it must be 1 or more".into()).into());
+    }
     let mut thresholds: Vec<u32> = args.thresholds.iter().map(|&r| r.min(args.counter_max)).collect();
     thresholds.sort_unstable();
     thresholds.dedup();
@@ -119,19 +139,7 @@ fn report(args: &PlanSearch, named: &[Named]) -> Result<Report> {
     let thresholds = plan.best.setting.thresholds();
     let delta_ns = delta.parse::<Span>().map_err(|e| Usage(e.to_string()))?.ps as f64 / 1e3;
     let setting = Setting::new(delta_ns, thresholds, args.counter_max, rule).map_err(usage)?;
-    let mut evaluator = Evaluator::default();
-    let of_pair = |named: &Named| {
-        let found = evaluator.evaluate(&named.pair, &setting);
-        let [forward_hops, reverse_hops] = named.hops.clone();
-        PairReport {
-            name: named.name.clone(),
-            forward_hops,
-            reverse_hops,
-            mse_ns2: found.mse_ns2,
-            baseline_mse_ns2: found.baseline_mse_ns2,
-            improvement: found.improvement,
-        }
-    };
+    let of_pair = |named: &Named| of_pair(named, &setting);
     let pairs = named.iter().map(of_pair).collect();
     let marking = Marking { delta, thresholds, rule: args.rule, counter_max: args.counter_max };
     Ok(Report { marking, objective: name, pairs, good, by_thresholds, curve })
@@ -157,14 +165,40 @@ fn objective(args: &PlanSearch) -> Result<(Objective, &'static str)> {
     })
 }
 
+fn of_pair(named: &Named, setting: &Setting) -> PairReport {
+    let mut evaluator = PathsEvaluator::new(named.paths.clone());
+    evaluator.prepare(setting);
+    let (mse_ns2, baseline_mse_ns2) = (evaluator.mse_ns2(setting), evaluator.baseline_mse_ns2());
+    let (error, independent) = match &named.paths {
+        Paths::Laws(_) => (None, None),
+        Paths::Recorded(exchanges) => {
+            let alone = |setting| exchanges.independent_mse_ns2(setting);
+            (exchanges.improvement_and_error(setting).1, Some(improvement(alone(Some(setting)), alone(None))))
+        }
+    };
+    let [forward_hops, reverse_hops] = named.hops.clone();
+    PairReport {
+        name: named.name.clone(),
+        forward_hops,
+        reverse_hops,
+        protocol: named.protocol,
+        samples: named.samples,
+        mse_ns2,
+        baseline_mse_ns2,
+        improvement: improvement(mse_ns2, baseline_mse_ns2),
+        improvement_error: error,
+        independent_improvement: independent,
+    }
+}
+
 /// I of all pairs together.
-fn together(pairs: &[Pair], setting: &Setting) -> f64 {
-    let mut evaluator = Evaluator::default();
+fn together(pairs: &[Paths], setting: &Setting) -> f64 {
     let (mut with, mut without) = (0.0, 0.0);
     for pair in pairs {
-        let found = evaluator.evaluate(pair, setting);
-        with += found.mse_ns2;
-        without += found.baseline_mse_ns2;
+        let mut evaluator = PathsEvaluator::new(pair.clone());
+        evaluator.prepare(setting);
+        with += evaluator.mse_ns2(setting);
+        without += evaluator.baseline_mse_ns2();
     }
     improvement(with, without)
 }
@@ -193,18 +227,42 @@ fn text(report: &Report) -> String {
         ]);
     }
     let mut text = format!("objective: {}\n\n{table}\n", report.objective);
-    let mut table = Table::new(&["pair", "offset error rms", "with marks", "improvement"]);
+    let mut table = Table::new(&[
+        "pair",
+        "clocks",
+        "exchanges",
+        "offset error rms",
+        "with marks",
+        "improvement",
+        "error",
+    ]);
+    let mut dependent = String::new();
     for pair in &report.pairs {
+        let percent = |share: f64| format!("{:.1} %", share * 100.0);
         table.row(vec![
             pair.name.clone(),
+            pair.protocol.unwrap_or("-").into(),
+            pair.samples.map_or("-".into(), |samples| samples.to_string()),
             time(pair.baseline_mse_ns2.sqrt()),
             time(pair.mse_ns2.sqrt()),
-            format!("{:.1} %", pair.improvement * 100.0),
+            percent(pair.improvement),
+            pair.improvement_error.map_or("-".into(), percent),
         ]);
+        if let Some(alone) = pair.independent_improvement.filter(|i| (i - pair.improvement).abs() > DEPENDENT)
+        {
+            dependent.push_str(&format!(
+                "{}: hops depend on each other; the model, which takes them as independent, says {}\n",
+                pair.name,
+                percent(alone)
+            ));
+        }
     }
     let Marking { delta, thresholds, rule, counter_max } = &report.marking;
     let rule = if *rule == RuleArg::Centred { "rule = \"centred\"\n" } else { "" };
-    text.push_str(&format!("{table}\nimprovement over delta, R = {thresholds}\n{}\n", plot(&report.curve)));
+    text.push_str(&format!(
+        "{table}{dependent}\nimprovement over delta, R = {thresholds}\n{}\n",
+        plot(&report.curve)
+    ));
     text.push_str("for a file:\n\n");
     text.push_str(&format!(
         "[marking]\ndelta = \"{delta}\"\nthresholds = {thresholds}\n{rule}counter-max = {counter_max}\n"

@@ -4,7 +4,7 @@ use crossbeam_channel::Sender;
 use hdrhistogram::Histogram;
 use plimsoll_core::{
     ConfigError, Departure, Nanos, Pool, PortId, Switch, SwitchConfig, lateness, wire::event::Correction,
-    wire::ptp,
+    wire::identity::TimeMessage,
 };
 
 use super::{
@@ -258,7 +258,7 @@ impl Running {
             (corrected, None)
         };
         let wanted = self.releases.recorder.as_ref().is_some_and(|r| r.wants(info));
-        let message = if wanted && sync { ptp::message_id(umem.bytes(frame), info) } else { None };
+        let message = if wanted && sync { TimeMessage::of(umem.bytes(frame), info) } else { None };
         if wanted && let Some(recorder) = &mut self.releases.recorder {
             recorder.keep(umem.bytes(frame), info);
         }
@@ -344,7 +344,7 @@ impl Running {
         while let Some(departure) = self.releases.line(number).pop() {
             self.lost_down[number] += 1;
             if let Some(recorder) = self.releases.recorder.as_mut().filter(|r| r.wants(&departure.info)) {
-                let message = ptp::message_id(umem.bytes(departure.frame), &departure.info);
+                let message = TimeMessage::of(umem.bytes(departure.frame), &departure.info);
                 recorder.push(Record::lost(&departure, message));
             }
             umem.free(departure.frame);

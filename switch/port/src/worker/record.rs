@@ -7,7 +7,7 @@ use std::sync::{
 
 use crossbeam_queue::ArrayQueue;
 use plimsoll_classify::Class;
-use plimsoll_core::wire::ptp::MessageId;
+use plimsoll_core::wire::identity::TimeMessage;
 use plimsoll_core::{Departure, Discard, DropReason, MarkRecord, Nanos, PortId};
 
 use super::octets::{Buffer, Buffers};
@@ -29,8 +29,8 @@ pub struct Record {
     pub arrived: Nanos,
     /// What became of it.
     pub fate: Fate,
-    /// Which PTP event message it is, where it is one.
-    pub message: Option<MessageId>,
+    /// Which time message it is, where it is one; of a frame that the core dropped, PTP alone.
+    pub message: Option<TimeMessage>,
 }
 
 /// What became of a recorded frame.
@@ -94,17 +94,17 @@ impl Record {
             stamp: d.stamp,
             arrived: d.arrived,
             fate: Fate::Dropped(d.reason),
-            message: d.message,
+            message: d.message.map(TimeMessage::Ptp),
         }
     }
 
     /// A frame that was due while its port was down or absent.
-    pub(super) fn lost(d: &Departure, message: Option<MessageId>) -> Self {
+    pub(super) fn lost(d: &Departure, message: Option<TimeMessage>) -> Self {
         Self::of(d, Fate::Dropped(DropReason::PortDown), message)
     }
 
     /// A frame that left; of switch 0.
-    pub fn sent(d: &Departure, release: &Release, message: Option<MessageId>) -> Self {
+    pub fn sent(d: &Departure, release: &Release, message: Option<TimeMessage>) -> Self {
         let Release { released, lateness_ns, corrected, residence_ns } = *release;
         Self::of(
             d,
@@ -125,7 +125,7 @@ impl Record {
         )
     }
 
-    fn of(d: &Departure, fate: Fate, message: Option<MessageId>) -> Self {
+    fn of(d: &Departure, fate: Fate, message: Option<TimeMessage>) -> Self {
         Self {
             switch: 0,
             ingress: d.ingress,
