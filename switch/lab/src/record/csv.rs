@@ -78,11 +78,11 @@ impl CsvFile {
         }
         match &r.message {
             Some(TimeMessage::Ptp(m)) => {
-                write!(out, "{},{},{},", m.message_type, m.sequence_id, hex(&m.source_port_identity))?
+                write!(out, "{},{},{},", m.message_type, m.sequence_id, hex(&m.source_port_identity))?;
             }
             Some(TimeMessage::Ntp(m)) => {
                 let kind = if m.response { "response" } else { "request" };
-                write!(out, "ntp-{kind},{:016x},{},", m.transmit, m.source)?
+                write!(out, "ntp-{kind},{:016x},{},", m.transmit, m.source)?;
             }
             None => write!(out, ",,,")?,
         }

@@ -158,8 +158,10 @@ mod tests {
     use super::super::{MessageKind::*, Row};
     use super::*;
 
-    /// `KIND SOURCE NUMBER SWITCH INGRESS EGRESS DELAY ARRIVED RELEASED`, in ns.
-    fn read(rows: &[(MessageKind, &str, u64, [&str; 3], f64, u64, u64)]) -> Recording {
+    /// Kind, source, number, switch with ingress and egress, delay, arrival and release in ns.
+    type Line<'a> = (MessageKind, &'a str, u64, [&'a str; 3], f64, u64, u64);
+
+    fn read(rows: &[Line<'_>]) -> Recording {
         let mut recording = Recording::default();
         for &(kind, source, number, [switch, ingress, egress], delay_ns, arrived_ns, released_ns) in rows {
             let counted = released_ns >= 1000;

@@ -177,9 +177,9 @@ mod tests {
         for (octets, told) in [
             (
                 &b"a\n\xff\n"[..],
-                "line 2 is no UTF-8 text; recordings are CSV: write one with `plimsoll lab run",
+                "line 2 is no UTF-8 text; recordings are CSV or pcapng, as `plimsoll lab run",
             ),
-            (b"\n\r\r\n", "line 1 is that of a capture; recordings are CSV"),
+            (&[0xD4, 0xC3, 0xB2, 0xA1, b'\n'], "line 1 is that of a capture by another program; recordings"),
             (&[b'0'; 2 * LONGEST_LINE as usize], "line 1 does not end; "),
         ] {
             assert!(lines(octets).unwrap_err().starts_with(told));
