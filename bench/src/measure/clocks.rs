@@ -163,7 +163,7 @@ fn describe(name: &str, asked: f64, clocks: &[&ClockOutcome], fit: &str, outcome
         one(|c| c.report.compensated.abs_median_ns),
         one(|c| c.report.raw.best_99_rms_ns),
         one(|c| c.report.compensated.best_99_rms_ns),
-        one(|c| c.logged.map_or(f64::NAN, |log| log.offset_rms_ns)),
+        one(|c| c.logged.as_ref().map_or(f64::NAN, |log| log.offset_rms_ns)),
     );
     let late = outcomes.iter().flat_map(|outcome| &outcome.flows).map(|flow| flow.send_late.p99_ns).max();
     let stalls: u64 = outcomes.iter().flat_map(|outcome| &outcome.flows).map(|flow| flow.stalls).sum();
@@ -181,7 +181,7 @@ fn idle(facts: &Facts, rounds: usize, seconds: u32) -> Result<Vec<Row>> {
         let outcome = run(facts, &quiet(round as u32 + 1, seconds))?;
         for (number, clock) in outcome.clocks.iter().enumerate() {
             rms[number].push(clock.report.raw_rms_ns / 1000.0);
-            logged[number].push(clock.logged.map_or(f64::NAN, |log| log.offset_rms_ns) / 1000.0);
+            logged[number].push(clock.logged.as_ref().map_or(f64::NAN, |log| log.offset_rms_ns) / 1000.0);
         }
     }
     let note = |number: usize| format!("ptp4l itself logs rms {:.2} us", median(&logged[number]));

@@ -8,12 +8,13 @@ mod common;
 use common::{Bare, Cable, ONE, TWO, message};
 use plimsoll_lab::{
     clock::{
-        self, ClientConfig, ClockReport, MarkScale, PortIdentity, ServerConfig, Transport,
+        self, ClientConfig, ClockReport, FilterChoice, MarkScale, PortIdentity, ServerConfig, Transport,
         message::{Body, Message, flags},
     },
     daemon::DaemonError,
-    ptp4l::{self, Observation, Settings, TimestampProcessing},
+    ptp4l::{self, Observation, Settings},
 };
+use plimsoll_model::Filter;
 use plimsoll_port::{namespace::Namespace, netlink::Netlink};
 use std::{
     fs,
@@ -59,7 +60,7 @@ fn over_a_cable_ptp4l_measures_the_true_offset_on_each_transport() {
         server.check().unwrap();
         let samples = seen.recording.samples(SCALE);
         let report = ClockReport::new("cable", "ptp4l", transport, &samples);
-        println!("{report:?} {:?}", seen.log_summary());
+        println!("{report:?} {:?}", seen.logged());
         assert!(report.samples > 64, "{report:?}");
         assert!(report.raw_rms_ns < 50_000.0, "{report:?}");
         assert_eq!(report.raw, report.compensated, "nobody marks on a cable");
@@ -68,7 +69,7 @@ fn over_a_cable_ptp4l_measures_the_true_offset_on_each_transport() {
         assert!(seen.recording.delays.iter().all(|delay| delay.source == identity(&cable)));
         assert_eq!(seen.foreign, 0);
         assert!(seen.log.len() >= 2, "{:?}", seen.log);
-        assert!(seen.log_summary().offset_rms_ns < 50_000.0, "{:?}", seen.log);
+        assert!(seen.logged().offset_rms_ns < 50_000.0, "{:?}", seen.log);
     }
 }
 
@@ -78,7 +79,8 @@ fn a_ptp4l_client_follows_the_built_in_server() {
     let open = || clock::Server::open(ServerConfig::new(ONE, Transport::UdpV4)).unwrap();
     let mut server = cable.one.run_in(open).unwrap();
     let stop = AtomicBool::new(false);
-    let settings = Settings { processing: TimestampProcessing::Filter, ..Settings::new(Transport::UdpV4) };
+    let filter = FilterChoice { filter: Filter::MedianDelay, window: 10 };
+    let settings = Settings { filter, ..Settings::new(Transport::UdpV4) };
     let (report, seen) = thread::scope(|scope| {
         let running = scope.spawn(|| server.run(&stop).unwrap());
         let seen = observe(&cable, &settings, LONG_ENOUGH).unwrap();

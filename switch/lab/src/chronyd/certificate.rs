@@ -40,6 +40,11 @@ impl Certificate {
         };
         Ok(Self { certificate: certificate.to_owned(), private_key: private_key.to_owned() })
     }
+
+    /// Whether what makes one is there.
+    pub(super) fn tool() -> Result<(), DaemonError> {
+        OPENSSL.version("version").map(drop)
+    }
 }
 
 #[cfg(test)]

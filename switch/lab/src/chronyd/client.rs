@@ -1,6 +1,6 @@
 //! A chronyd that follows a server, and what it says of it.
 
-use super::{Association, CHRONYC, SOCKET, Settings, Tracking, server::start};
+use super::{Association, CHRONYC, SOCKET, Settings, Tracking, config::Purpose, server::start};
 use crate::daemon::{Daemon, DaemonError};
 use plimsoll_port::namespace::Namespace;
 use std::net::IpAddr;
@@ -20,7 +20,7 @@ impl Client {
         server: IpAddr,
         settings: &Settings,
     ) -> Result<Self, DaemonError> {
-        start(namespace, name, settings.client(server), settings).map(Self)
+        start(namespace, name, settings.client(server, Purpose::Follow), settings).map(Self)
     }
 
     /// Where its clock is (`chronyc tracking`); `None` before it can be asked.

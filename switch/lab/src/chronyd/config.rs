@@ -1,6 +1,6 @@
 //! The configuration file of a daemon (chrony.conf(5)).
 
-use super::{CERTIFICATE, Certificate, KEYS, PRIVATE_KEY, SOCKET};
+use super::{CERTIFICATE, Certificate, KEYS, METER_PORT, PRIVATE_KEY, SOCKET};
 use std::{fmt::Write as _, net::IpAddr};
 
 /// How packets are authenticated.
@@ -23,12 +23,24 @@ pub struct Settings {
     /// Interval of the client's requests as log2 of seconds, -7..=24. While answers take more than 10 ms, chronyd waits
     /// 1 s at least.
     pub poll: i8,
+    /// Interleaved mode (RFC 9769): answers carry when the one before was really sent.
+    pub interleaved: bool,
+}
+
+/// What a client is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Purpose {
+    /// To follow its server.
+    Follow,
+    /// To write down every measurement, and to follow nobody: by a clock that it disciplined itself the offsets of a
+    /// follower would be told.
+    Measure,
 }
 
 impl Settings {
-    /// Sixteen requests a second.
+    /// Sixteen requests a second, basic mode.
     pub const fn new(security: Security) -> Self {
-        Self { security, poll: -4 }
+        Self { security, poll: -4, interleaved: false }
     }
 
     pub(super) fn server(&self) -> String {
@@ -40,14 +52,28 @@ impl Settings {
         text + &self.common()
     }
 
-    pub(super) fn client(&self, server: IpAddr) -> String {
+    pub(super) fn client(&self, server: IpAddr, purpose: Purpose) -> String {
         let poll = self.poll;
-        let (option, more) = match self.security {
+        let (security, trusted) = match self.security {
             Security::None => ("", String::new()),
             Security::Key(_) => (" key 1", String::new()),
             Security::Nts(_) => (" nts", format!("ntstrustedcerts {CERTIFICATE}\nnosystemcert\n")),
         };
-        format!("server {server} minpoll {poll} maxpoll {poll}{option}\n{more}{}", self.common())
+        let mode = if self.interleaved { " xleave" } else { "" };
+        let (selection, more) = match purpose {
+            Purpose::Follow => ("", String::new()),
+            // One port for all requests, so that they are told from those of a follower on the same host.
+            Purpose::Measure => (
+                " noselect",
+                format!(
+                    "acquisitionport {METER_PORT}\nlogdir /proc/self/cwd\nlog rawmeasurements\nlogbanner 0\n"
+                ),
+            ),
+        };
+        format!(
+            "server {server} minpoll {poll} maxpoll {poll}{security}{mode}{selection}\n{trusted}{more}{}",
+            self.common()
+        )
     }
 
     fn common(&self) -> String {
@@ -79,7 +105,17 @@ mod tests {
     use super::*;
 
     fn client(security: Security) -> String {
-        Settings::new(security).client(IpAddr::from([10, 0, 0, 1]))
+        Settings::new(security).client(IpAddr::from([10, 0, 0, 1]), Purpose::Follow)
+    }
+
+    #[test]
+    fn a_client_that_measures_follows_nobody_and_writes_every_measurement_down() {
+        let settings = Settings { interleaved: true, poll: -6, ..Settings::new(Security::None) };
+        let text = settings.client(IpAddr::from([10, 0, 0, 1]), Purpose::Measure);
+        assert!(text.starts_with("server 10.0.0.1 minpoll -6 maxpoll -6 xleave noselect\n"), "{text}");
+        for line in ["acquisitionport 1123", "logdir /proc/self/cwd", "log rawmeasurements", "logbanner 0"] {
+            assert!(text.lines().any(|found| found == line), "{line} in {text}");
+        }
     }
 
     #[test]
@@ -97,7 +133,7 @@ mod tests {
     fn both_ends_have_the_key_and_only_a_socket_of_their_own() {
         let settings = Settings::new(Security::Key([0xAB; 32]));
         assert_eq!(settings.files(), [(KEYS, format!("1 SHA256 HEX:{}\n", "AB".repeat(32)))]);
-        for text in [settings.server(), settings.client(IpAddr::from([10, 0, 0, 1]))] {
+        for text in [settings.server(), settings.client(IpAddr::from([10, 0, 0, 1]), Purpose::Follow)] {
             for line in ["keyfile keys", "cmdport 0", "bindcmdaddress /proc/self/cwd/socket", "user root"] {
                 assert!(text.lines().any(|found| found == line), "{line} in {text}");
             }

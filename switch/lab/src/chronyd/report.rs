@@ -1,4 +1,5 @@
-//! What chronyc prints for programs (`-c`): one line of values, the first commas' meaning as in chronyc(1).
+//! What chronyc prints for programs (`-c`): one line of values, the first commas' meaning as in chronyc(1); and the lines
+//! of measurements.log (chrony.conf(5), `log rawmeasurements`).
 
 /// Where a daemon's clock is.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -28,6 +29,39 @@ pub struct Association {
     pub received: u64,
     /// Those that passed the tests of RFC 5905 section 8, authentication among them.
     pub valid: u64,
+}
+
+/// One answer, as chronyd measured by it.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Measurement {
+    /// The server's clock less this one's, in seconds: positive where this one is slow. Four digits.
+    pub offset_s: f64,
+    /// Delay there and back, in seconds.
+    pub delay_s: f64,
+    /// Whether it passed the tests of RFC 5905 section 8 (1 to 3 and 5 to 7). chronyd's own tests of its quality (A to D),
+    /// by which it leaves measurements out, are not in this.
+    pub valid: bool,
+    /// Whether it was made of the times of an interleaved answer.
+    pub interleaved: bool,
+}
+
+impl Measurement {
+    /// `DATE TIME ADDRESS LEAP STRATUM TESTS TESTS TESTS POLL POLL SCORE OFFSET DELAY DISPERSION DELAY DISPERSION ID MODE TX
+    /// RX`; other lines are none.
+    pub(super) fn parse(line: &str) -> Option<Self> {
+        let words: Vec<_> = line.split_whitespace().collect();
+        let [_, _, _, _, _, first, second, _, _, _, _, offset, delay, _, _, _, _, mode, ..] = words[..]
+        else {
+            return None;
+        };
+        let all = |tests: &str| tests.len() == 3 && tests.bytes().all(|test| test == b'1');
+        Some(Self {
+            offset_s: offset.parse().ok()?,
+            delay_s: delay.parse().ok()?,
+            valid: all(first) && all(second),
+            interleaved: mode.ends_with('I'),
+        })
+    }
 }
 
 impl Tracking {

@@ -8,6 +8,7 @@
 //! lab is exactly 0 and every offset found is an error of estimation.
 
 mod client;
+mod delay;
 mod error;
 mod measuring;
 pub mod message;
@@ -20,12 +21,13 @@ pub(crate) mod socket;
 mod transport;
 
 pub use client::{Client, ClientConfig};
+pub use delay::DelayMechanism;
 pub use error::ClockError;
 pub use measuring::ClientCounters;
 pub(crate) use measuring::Measuring;
 pub use message::PortIdentity;
 pub use record::{ClockSample, DelayRecord, MarkScale, Recording, SyncRecord};
-pub use report::{ClockReport, OffsetStatistics};
+pub use report::{ClockReport, FilterChoice, Filtered, OffsetStatistics};
 pub use server::{Server, ServerConfig};
 pub use serving::ServerReport;
 pub(crate) use serving::{ANNOUNCE_INTERVAL, Serving};

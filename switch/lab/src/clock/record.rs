@@ -96,6 +96,10 @@ pub struct ClockSample {
     pub raw_ns: f64,
     /// The same after n*delta is taken from either direction.
     pub compensated_ns: f64,
+    /// Mean delay of the two directions without the marks.
+    pub raw_delay_ns: f64,
+    /// The same after n*delta is taken from either direction.
+    pub compensated_delay_ns: f64,
 }
 
 /// All that a client saw, in the order of its completion.
@@ -159,7 +163,7 @@ impl ClockSample {
         let correction_delay_ns = delay.correction as f64 / SCALE - in_delay;
         let forward = difference(delay.t4, delay.t3) - correction_delay_ns;
         let reverse = difference(sync.t2, sync.t1) - correction_sync_ns;
-        let raw_ns = (reverse - forward) / 2.0;
+        let (raw_ns, raw_delay_ns) = ((reverse - forward) / 2.0, (reverse + forward) / 2.0);
         let n_sync = sync.count + scale.count(sync.converted_ns);
         let n_delay = delay.count + delay.count_in_correction + scale.count(delay.converted_ns);
         Self {
@@ -176,7 +180,20 @@ impl ClockSample {
             saturated: scale.saturated_at > 0 && n_sync.max(n_delay) >= scale.saturated_at,
             raw_ns,
             compensated_ns: raw_ns - (sync_marks - delay_marks) / 2.0,
+            raw_delay_ns,
+            compensated_delay_ns: raw_delay_ns - (sync_marks + delay_marks) / 2.0,
         }
+    }
+
+    /// The same exchange as a daemon measured it that somebody else helps: that is the compensated offset and delay.
+    pub fn measured(self, offset_ns: f64, delay_ns: f64) -> Self {
+        Self { compensated_ns: offset_ns, compensated_delay_ns: delay_ns, ..self }
+    }
+
+    /// The same exchange of a daemon that nobody helps: what it measured is the raw offset and delay, and there is no
+    /// other.
+    pub fn unhelped(self, offset_ns: f64, delay_ns: f64) -> Self {
+        Self { raw_ns: offset_ns, raw_delay_ns: delay_ns, ..self }.measured(offset_ns, delay_ns)
     }
 }
 

@@ -1,7 +1,8 @@
 //! The figures of a clock: how far its offsets are from 0, with and without the marks.
 
 use super::{ClockSample, Transport};
-use serde::Serialize;
+use plimsoll_model::{Filter, Window};
+use serde::{Deserialize, Serialize};
 
 /// Offsets of one kind, in nanoseconds; the truth is 0. All 0 where there are none.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
@@ -16,10 +17,69 @@ pub struct OffsetStatistics {
     pub median_ns: f64,
     /// Median of the absolute values.
     pub abs_median_ns: f64,
+    /// 99th percentile of the absolute values (nearest rank).
+    pub abs_p99_ns: f64,
     /// Root of the mean square of the 99 % with the least absolute value.
     pub best_99_rms_ns: f64,
     /// Greatest absolute value.
     pub abs_max_ns: f64,
+}
+
+/// A filter over the last exchanges, as a clock may use one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct FilterChoice {
+    /// Which.
+    pub filter: Filter,
+    /// M: how many exchanges, 1 or more.
+    pub window: usize,
+}
+
+impl Default for FilterChoice {
+    /// None, over one exchange.
+    fn default() -> Self {
+        Self { filter: Filter::None, window: 1 }
+    }
+}
+
+impl FilterChoice {
+    /// The largest window: as many as ptp4l's filters take.
+    pub const LONGEST: usize = 128;
+}
+
+/// What a filter makes of the offsets.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Filtered {
+    /// Which filter.
+    #[serde(flatten)]
+    pub choice: FilterChoice,
+    /// Filtered offsets without the marks.
+    pub raw: OffsetStatistics,
+    /// Filtered offsets with them.
+    pub compensated: OffsetStatistics,
+    /// 1 - compensated/raw of their rms; 0 where nothing was measured.
+    pub improvement: f64,
+}
+
+impl Filtered {
+    /// Of these exchanges, raw and compensated each through a filter of its own. The first M - 1, whose window is not yet
+    /// full, are left out where there are more.
+    pub fn of(choice: FilterChoice, samples: &[ClockSample]) -> Self {
+        let full = if samples.len() >= choice.window { choice.window.saturating_sub(1) } else { 0 };
+        let through = |of: fn(&ClockSample) -> (f64, f64)| {
+            let window = Window::new(choice.filter, choice.window.max(1)).ok();
+            let offsets = window.into_iter().flat_map(|mut window| {
+                let push = |sample: &ClockSample| {
+                    let (offset, delay) = of(sample);
+                    window.push(delay + offset, delay - offset)
+                };
+                samples.iter().map(push).skip(full).collect::<Vec<_>>()
+            });
+            OffsetStatistics::of(offsets)
+        };
+        let raw = through(|sample| (sample.raw_ns, sample.raw_delay_ns));
+        let compensated = through(|sample| (sample.compensated_ns, sample.compensated_delay_ns));
+        Self { choice, improvement: improvement(&raw, &compensated), raw, compensated }
+    }
 }
 
 /// One clock, as a line of the result.
@@ -45,10 +105,12 @@ pub struct ClockReport {
     pub raw: OffsetStatistics,
     /// Offsets with them.
     pub compensated: OffsetStatistics,
+    /// What a filter makes of both; `null` where none was asked for.
+    pub filtered: Option<Filtered>,
 }
 
 impl ClockReport {
-    /// Of these exchanges.
+    /// Of these exchanges, without a filter.
     pub fn new(
         name: impl Into<String>,
         daemon: impl Into<String>,
@@ -65,11 +127,23 @@ impl ClockReport {
             saturated: samples.iter().filter(|sample| sample.saturated).count(),
             raw_rms_ns: raw.rms_ns,
             compensated_rms_ns: compensated.rms_ns,
-            improvement: if raw.rms_ns > 0.0 { 1.0 - compensated.rms_ns / raw.rms_ns } else { 0.0 },
+            improvement: improvement(&raw, &compensated),
             raw,
             compensated,
+            filtered: None,
         }
     }
+
+    /// The same with what a filter makes of these exchanges; nothing is added for a filter that is none.
+    pub fn filtered(self, choice: FilterChoice, samples: &[ClockSample]) -> Self {
+        let filtered = (choice.filter != Filter::None).then(|| Filtered::of(choice, samples));
+        Self { filtered, ..self }
+    }
+}
+
+/// The paper's I, by the rms; 0 where nothing was measured.
+fn improvement(raw: &OffsetStatistics, compensated: &OffsetStatistics) -> f64 {
+    if raw.rms_ns > 0.0 { 1.0 - compensated.rms_ns / raw.rms_ns } else { 0.0 }
 }
 
 impl OffsetStatistics {
@@ -97,6 +171,7 @@ impl OffsetStatistics {
             deviation_ns,
             median_ns,
             abs_median_ns: median(&offsets),
+            abs_p99_ns: offsets[(offsets.len() * 99).div_ceil(100) - 1],
             best_99_rms_ns: rms(&offsets[..best]),
             abs_max_ns: offsets[offsets.len() - 1],
         }
@@ -117,11 +192,31 @@ fn median(sorted: &[f64]) -> f64 {
 mod tests {
     use super::*;
 
+    const SAMPLE: ClockSample = ClockSample {
+        seq: 0,
+        sync_seq: 0,
+        t1: 0,
+        t2: 0,
+        t3: 0,
+        t4: 0,
+        correction_sync_ns: 0.0,
+        correction_delay_ns: 0.0,
+        n_sync: 0,
+        n_delay: 0,
+        saturated: false,
+        raw_ns: 0.0,
+        compensated_ns: 0.0,
+        raw_delay_ns: 1000.0,
+        compensated_delay_ns: 1000.0,
+    };
+
     #[test]
     fn the_figures_of_known_offsets() {
         let found = OffsetStatistics::of([3.0, -1.0, -5.0, 1.0]);
         assert_eq!((found.rms_ns, found.mean_ns, found.median_ns), (3.0, -0.5, 0.0));
         assert_eq!((found.abs_median_ns, found.abs_max_ns, found.best_99_rms_ns), (2.0, 5.0, 3.0));
+        assert_eq!(found.abs_p99_ns, 5.0);
+        assert_eq!(OffsetStatistics::of((1..=200).map(f64::from)).abs_p99_ns, 198.0);
         assert!((found.deviation_ns.powi(2) - (9.0 - 0.25)).abs() < 1e-9, "rms^2 = mean^2 + deviation^2");
         assert_eq!(OffsetStatistics::of([]), OffsetStatistics::default());
     }
@@ -136,21 +231,8 @@ mod tests {
 
     #[test]
     fn improvement_is_one_minus_the_ratio_and_the_keys_are_those_of_the_interface() {
-        let sample = |raw_ns, compensated_ns, saturated| ClockSample {
-            seq: 0,
-            sync_seq: 0,
-            t1: 0,
-            t2: 0,
-            t3: 0,
-            t4: 0,
-            correction_sync_ns: 0.0,
-            correction_delay_ns: 0.0,
-            n_sync: 0,
-            n_delay: 0,
-            saturated,
-            raw_ns,
-            compensated_ns,
-        };
+        let sample =
+            |raw_ns, compensated_ns, saturated| ClockSample { saturated, raw_ns, compensated_ns, ..SAMPLE };
         let samples = [sample(100.0, 5.0, false), sample(-100.0, -5.0, true)];
         let report = ClockReport::new("a", "ptp4l", Transport::L2, &samples);
         assert_eq!((report.samples, report.saturated, report.improvement), (2, 1, 0.95));
@@ -162,5 +244,32 @@ mod tests {
         }
         assert_eq!(json["transport"], "l2");
         assert_eq!(ClockReport::new("a", "plimsoll", Transport::L2, &[]).improvement, 0.0);
+    }
+
+    #[test]
+    fn a_filter_works_on_raw_and_compensated_apart_and_its_window_fills_first() {
+        let sample = |raw_ns: f64, raw_delay_ns: f64| ClockSample {
+            raw_ns,
+            raw_delay_ns,
+            compensated_ns: raw_ns / 10.0,
+            compensated_delay_ns: 500.0,
+            ..SAMPLE
+        };
+        // Waits of 0, 80, 0, 40 of Syncs over a path of 500.
+        let samples = [sample(0.0, 500.0), sample(40.0, 540.0), sample(0.0, 500.0), sample(20.0, 520.0)];
+        let of = |filter, window| {
+            let report = ClockReport::new("a", "plimsoll", Transport::L2, &samples);
+            report.filtered(FilterChoice { filter, window }, &samples).filtered.unwrap()
+        };
+        let least = of(Filter::MinRtt, 2);
+        assert_eq!((least.raw.abs_max_ns, least.compensated.abs_max_ns), (0.0, 4.0));
+        // Medians of three offsets: 0 and 20, of which the first two are while the window fills.
+        let median = of(Filter::MedianOffset, 3);
+        assert_eq!((median.raw.rms_ns, median.raw.abs_max_ns), (200.0f64.sqrt(), 20.0));
+        assert!((median.improvement - 0.9).abs() < 1e-12);
+        // ptp4l's: the Sync in full, less the median delay. 500 - 500, 580 - 520, 500 - 500, 540 - 510 without a window.
+        assert_eq!(of(Filter::MedianDelay, 4).raw.rms_ns, 30.0);
+        let none = ClockReport::new("a", "plimsoll", Transport::L2, &samples);
+        assert_eq!(none.clone().filtered(FilterChoice::default(), &samples), none);
     }
 }

@@ -285,7 +285,7 @@ fn open_udp(link: &Link, transport: Transport, port: u16) -> io::Result<OwnedFd>
 }
 
 /// Nanoseconds of a stamp; `None` for the zero that means there is none.
-fn nanoseconds(stamp: nix::sys::time::TimeSpec) -> Option<u64> {
+pub(crate) fn nanoseconds(stamp: nix::sys::time::TimeSpec) -> Option<u64> {
     let ns = stamp.tv_sec() as u64 * 1_000_000_000 + stamp.tv_nsec() as u64;
     (ns != 0).then_some(ns)
 }

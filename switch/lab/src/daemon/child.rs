@@ -162,7 +162,12 @@ impl Daemon {
 
     /// What it said so far.
     pub(crate) fn log(&self) -> String {
-        fs::read(self.path(LOG)).map(|log| String::from_utf8_lossy(&log).into_owned()).unwrap_or_default()
+        self.read(LOG)
+    }
+
+    /// What one of its files holds; nothing where there is none.
+    pub(crate) fn read(&self, name: &str) -> String {
+        fs::read(self.path(name)).map(|file| String::from_utf8_lossy(&file).into_owned()).unwrap_or_default()
     }
 
     /// Runs another program in its directory to the end: one that asks it something.

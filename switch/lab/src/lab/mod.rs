@@ -4,12 +4,15 @@
 //! with all switches stays on one CPU, hosts and whatever runs on them on the others.
 
 mod build;
+mod chrony;
 mod daemon;
 mod error;
 mod measure;
 mod names;
+mod pair;
 mod pin;
 mod progress;
+mod shim;
 mod state;
 mod traffic;
 

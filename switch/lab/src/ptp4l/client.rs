@@ -1,9 +1,10 @@
 //! A ptp4l that measures, and the monitor that listens to it.
 
-use super::{CONFIG, LogEntry, LogSummary, PROGRAM, Settings, monitor};
+use super::{CONFIG, LogEntry, PROGRAM, Settings, monitor};
 use crate::clock::Recording;
-use crate::daemon::{Daemon, DaemonError, Start, scratch};
+use crate::daemon::{Daemon, DaemonError, LogLine, Logged, Start, now, realtime, scratch};
 use plimsoll_port::namespace::Namespace;
+use rustix::time::ClockId;
 use std::{
     io::ErrorKind,
     os::unix::net::UnixDatagram,
@@ -39,8 +40,15 @@ pub struct Observation {
 
 impl Observation {
     /// What the daemon logged, as figures.
-    pub fn log_summary(&self) -> LogSummary {
-        LogSummary::of(&self.log)
+    pub fn logged(&self) -> Logged {
+        // It tells CLOCK_MONOTONIC.
+        let epoch = realtime().wrapping_sub(now(ClockId::Monotonic));
+        let line = |entry: &LogEntry| LogLine {
+            at: epoch.wrapping_add((entry.at_s * 1e9) as u64),
+            offset_ns: entry.offset_ns,
+            delay_ns: entry.delay_ns,
+        };
+        Logged::of(self.log.iter().map(line).collect())
     }
 }
 

@@ -1,18 +1,7 @@
 //! The configuration file of a daemon (ptp4l(8)).
 
-use crate::clock::Transport;
-use serde::{Deserialize, Serialize};
-
-/// What ptp4l itself makes of the four times (`tsproc_mode`). It changes what it logs, not the records.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum TimestampProcessing {
-    /// Offset from one Sync and one Delay_Req: the paper's equation 3.
-    #[default]
-    Raw,
-    /// linuxptp's default: one Sync against the median of the last delays.
-    Filter,
-}
+use crate::clock::{DelayMechanism, FilterChoice, Transport};
+use plimsoll_model::Filter;
 
 /// As linuxptp's gPTP.cfg has it, but for neighborPropDelayThresh.
 const GPTP: &str = "transportSpecific 0x1\n\
@@ -26,16 +15,6 @@ const GPTP: &str = "transportSpecific 0x1\n\
                     assume_two_step 1\n\
                     path_trace_enabled 1\n\
                     follow_up_info 1\n";
-
-/// How the delay of the path is measured (IEEE 1588-2019 clause 11.1).
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub enum DelayMechanism {
-    /// End to end, by Delay_Req: the only one whose exchanges the event monitor tells.
-    #[default]
-    E2e,
-    /// Peer to peer, by Pdelay_Req; over Ethernet to 01-80-C2-00-00-0E, which the ports between must pass.
-    P2p,
-}
 
 /// Which profile of PTP.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -57,8 +36,10 @@ pub struct Settings {
     pub domain: u8,
     /// `logSyncInterval` and `logMinDelayReqInterval`: log2 of seconds, -7..=4.
     pub log_interval: i8,
-    /// `tsproc_mode` of the client.
-    pub processing: TimestampProcessing,
+    /// What the client itself makes of the four times: `tsproc_mode raw` is an offset of one Sync and one Delay_Req, the
+    /// paper's equation 3; median or mean of the last delays is `tsproc_mode filter` with its `delay_filter`. It has no
+    /// other filter, and is raw there. This changes what it logs, not the records.
+    pub filter: FilterChoice,
     /// `delay_mechanism`.
     pub delay: DelayMechanism,
     /// What else the profile says.
@@ -72,7 +53,7 @@ impl Settings {
             transport,
             domain: 0,
             log_interval: -6,
-            processing: TimestampProcessing::Raw,
+            filter: FilterChoice { filter: Filter::None, window: 1 },
             delay: DelayMechanism::E2e,
             profile: Profile::Default,
         }
@@ -85,9 +66,13 @@ impl Settings {
 
     /// `monitor` is the name of the event monitor's socket.
     pub(super) fn client(&self, interface: &str, monitor: &str) -> String {
-        let processing = match self.processing {
-            TimestampProcessing::Raw => "raw",
-            TimestampProcessing::Filter => "filter",
+        let delays = |filter: &str| {
+            format!("filter\ndelay_filter {filter}\ndelay_filter_length {}", self.filter.window)
+        };
+        let processing = match self.filter.filter {
+            Filter::MedianDelay => delays("moving_median"),
+            Filter::MeanDelay => delays("moving_average"),
+            Filter::None | Filter::MedianOffset | Filter::MeanOffset | Filter::MinRtt => "raw".to_owned(),
         };
         // Announces that a full queue drops do not make it give its server up. While it runs free it looks at the
         // clock once a second, and says so each time if the summary is no longer than the Sync interval.
@@ -147,7 +132,7 @@ mod tests {
         let settings = Settings {
             domain: 3,
             log_interval: -4,
-            processing: TimestampProcessing::Filter,
+            filter: FilterChoice { filter: Filter::MedianDelay, window: 8 },
             ..Settings::new(Transport::UdpV6)
         };
         let file = settings.client("h2", "events");
@@ -162,6 +147,8 @@ mod tests {
             "slaveOnly 1",
             "slave_event_monitor events",
             "tsproc_mode filter",
+            "delay_filter moving_median",
+            "delay_filter_length 8",
             "tx_timestamp_timeout 50",
         ] {
             assert!(file.lines().any(|found| found == line), "{line} in {file}");

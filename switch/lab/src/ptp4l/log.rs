@@ -13,19 +13,6 @@ pub struct LogEntry {
     pub delay_ns: Option<f64>,
 }
 
-/// All of them together.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
-pub struct LogSummary {
-    /// How many lines there were.
-    pub lines: usize,
-    /// Root mean square of their offsets; 0 where there are none.
-    pub offset_rms_ns: f64,
-    /// Greatest absolute offset.
-    pub offset_abs_max_ns: f64,
-    /// Mean of their path delays.
-    pub delay_mean_ns: f64,
-}
-
 impl LogEntry {
     /// `ptp4l[12.345]: master offset  -1 s0 freq +0 path delay  2`, or `ptp4l[12.345]: rms 1 max 2 freq .. delay 3 ..`.
     /// Other lines are none.
@@ -39,25 +26,6 @@ impl LogEntry {
             return None;
         }
         Some(Self { at_s: clock.parse().ok()?, offset_ns: after(key)?, delay_ns: after("delay") })
-    }
-}
-
-impl LogSummary {
-    /// Of these lines.
-    pub fn of(entries: &[LogEntry]) -> Self {
-        if entries.is_empty() {
-            return Self::default();
-        }
-        let mean = |values: Vec<f64>| match values.len() {
-            0 => 0.0,
-            count => values.iter().sum::<f64>() / count as f64,
-        };
-        Self {
-            lines: entries.len(),
-            offset_rms_ns: mean(entries.iter().map(|e| e.offset_ns * e.offset_ns).collect()).sqrt(),
-            offset_abs_max_ns: entries.iter().fold(0.0, |most, e| most.max(e.offset_ns.abs())),
-            delay_mean_ns: mean(entries.iter().filter_map(|e| e.delay_ns).collect()),
-        }
     }
 }
 
@@ -89,14 +57,5 @@ mod tests {
         ] {
             assert_eq!(LogEntry::parse(line), None, "{line}");
         }
-    }
-
-    #[test]
-    fn a_summary_of_known_lines() {
-        let entry = |offset_ns, delay_ns| LogEntry { at_s: 0.0, offset_ns, delay_ns };
-        let found = LogSummary::of(&[entry(3.0, Some(10.0)), entry(-4.0, None), entry(0.0, Some(20.0))]);
-        assert_eq!((found.lines, found.offset_abs_max_ns, found.delay_mean_ns), (3, 4.0, 15.0));
-        assert!((found.offset_rms_ns - (25.0f64 / 3.0).sqrt()).abs() < 1e-12);
-        assert_eq!(LogSummary::of(&[]), LogSummary::default());
     }
 }

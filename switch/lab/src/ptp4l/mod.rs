@@ -10,9 +10,10 @@ mod log;
 mod monitor;
 mod server;
 
+pub use crate::clock::DelayMechanism;
 pub use client::{Client, Observation};
-pub use config::{DelayMechanism, Profile, Settings, TimestampProcessing};
-pub use log::{LogEntry, LogSummary};
+pub use config::{Profile, Settings};
+pub use log::LogEntry;
 pub use server::{Server, version};
 
 use crate::daemon::Program;

@@ -1,7 +1,7 @@
 //! A clock pair's line.
 
-use crate::clock::{ClientCounters, ClockReport, ClockSample, Recording};
-use crate::ptp4l::LogSummary;
+use crate::clock::{ClientCounters, ClockReport, ClockSample};
+use crate::daemon::Logged;
 use crate::topology::{ClockPlan, Compensation};
 use serde::Serialize;
 
@@ -13,6 +13,9 @@ const SEQUENCE: u64 = 1 << 16;
 /// Behind an edge (`compensation` is `edge`) the clock sees corrected messages only: `compensated` is what it measured,
 /// and `raw` is that with the switch's own record of its conversions taken out. So there `raw` and `improvement` rest on
 /// what the switch says of itself, `compensated` does not.
+///
+/// Of chronyd `compensated` is what it measured itself; `raw` is, where a shim helps its host, the same exchanges by the
+/// times of taps on both hosts' interfaces, which the shim does not change, and else what it measured too.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct ClockOutcome {
     /// The figures.
@@ -20,30 +23,36 @@ pub struct ClockOutcome {
     pub report: ClockReport,
     /// Who took the marks into account.
     pub compensation: Compensation,
-    /// What ptp4l logged of its own offset, corrections included; `null` for the built-in clock.
-    pub logged: Option<LogSummary>,
+    /// What the daemon said of its own offset, corrections included: ptp4l's log, where chronyd's clock was by its
+    /// tracking; `null` for the built-in clock.
+    pub logged: Option<Logged>,
     /// What came to nothing at the client, settling included.
     pub counters: ClientCounters,
     /// More messages than sequenceId tells apart.
     pub sequence_repeats: bool,
+    /// Each exchange.
+    #[serde(skip)]
+    pub samples: Vec<ClockSample>,
 }
 
 impl ClockOutcome {
     pub(crate) fn new(
         plan: &ClockPlan,
-        samples: &[ClockSample],
-        recording: &Recording,
-        logged: Option<LogSummary>,
+        samples: Vec<ClockSample>,
+        counters: ClientCounters,
+        logged: Option<Logged>,
         duration_s: f64,
     ) -> Self {
         let repeats = (duration_s * 1e9) as u64 / plan.interval_ns.max(1) > SEQUENCE;
         Self {
-            report: ClockReport::new(&plan.name, plan.daemon.name(), plan.transport, samples),
+            report: ClockReport::new(&plan.name, plan.daemon.name(), plan.transport, &samples)
+                .filtered(plan.filter, &samples),
             compensation: plan.compensation,
             logged,
-            counters: recording.counters,
+            counters,
             sequence_repeats: repeats
                 && matches!(plan.compensation, Compensation::Edge | Compensation::TransparentClock),
+            samples,
         }
     }
 }

@@ -2,7 +2,8 @@
 
 use super::table::{octets, rate, time};
 use super::{Measure, Outcome, PortOutcome, Table};
-use crate::topology::{Compensation, CounterKind, ThresholdRule};
+use crate::clock::FilterChoice;
+use crate::topology::{Compensation, CounterKind, Daemon, ThresholdRule};
 use plimsoll_core::Depth;
 use std::fmt;
 
@@ -14,6 +15,14 @@ impl fmt::Display for Outcome {
             for clock in &self.clocks {
                 let own = match clock.compensation {
                     Compensation::None | Compensation::Clock => continue,
+                    Compensation::Host => {
+                        writeln!(
+                            f,
+                            "{}: compensated is what it measured behind the hosts' shims; raw is by taps before them\n",
+                            clock.report.name
+                        )?;
+                        continue;
+                    }
                     Compensation::Edge => "conversions",
                     Compensation::TransparentClock => "corrections (but for the machine's lateness)",
                 };
@@ -24,14 +33,20 @@ impl fmt::Display for Outcome {
                 )?;
             }
             for (clock, log) in self.clocks.iter().filter_map(|c| Some((c, c.logged.as_ref()?))) {
-                writeln!(
-                    f,
-                    "{} itself logged an offset of {} rms, {} at most, in {} lines (corrections included)\n",
-                    clock.report.daemon,
-                    time(log.offset_rms_ns),
-                    time(log.offset_abs_max_ns),
-                    log.lines
-                )?;
+                let (rms, most) = (time(log.offset_rms_ns), time(log.offset_abs_max_ns));
+                let (name, lines) = (&clock.report.name, log.lines);
+                if clock.report.daemon == Daemon::Chronyd.name() {
+                    writeln!(
+                        f,
+                        "{name}: chronyd's own tracking was off by {rms} rms, {most} at most, in {lines} looks\n"
+                    )?;
+                } else {
+                    writeln!(
+                        f,
+                        "{name}: ptp4l itself logged an offset of {rms} rms, {most} at most, in {lines} lines (corrections \
+                         included)\n"
+                    )?;
+                }
             }
         }
         if !self.flows.is_empty() {
@@ -93,16 +108,25 @@ impl Outcome {
         ]);
         for clock in &self.clocks {
             let r = &clock.report;
-            let statistics = [
-                ("rms", r.raw.rms_ns, r.compensated.rms_ns),
-                ("rms of best 99 %", r.raw.best_99_rms_ns, r.compensated.best_99_rms_ns),
-                ("median", r.raw.abs_median_ns, r.compensated.abs_median_ns),
+            let mut statistics = vec![
+                ("rms".to_owned(), r.raw.rms_ns, r.compensated.rms_ns),
+                ("rms of best 99 %".into(), r.raw.best_99_rms_ns, r.compensated.best_99_rms_ns),
+                ("median".into(), r.raw.abs_median_ns, r.compensated.abs_median_ns),
+                ("p99".into(), r.raw.abs_p99_ns, r.compensated.abs_p99_ns),
             ];
+            statistics.extend(r.filtered.iter().map(|filtered| {
+                let FilterChoice { filter, window } = filtered.choice;
+                let name = format!("rms, {} of {window}", filter.name());
+                (name, filtered.raw.rms_ns, filtered.compensated.rms_ns)
+            }));
             for (number, (error, raw, compensated)) in statistics.into_iter().enumerate() {
                 let once = |text: String| if number == 0 { text } else { String::new() };
                 let (compensated, improvement) = match clock.compensation {
                     Compensation::None => ("-".to_owned(), "-".to_owned()),
-                    Compensation::Clock | Compensation::Edge | Compensation::TransparentClock => (
+                    Compensation::Clock
+                    | Compensation::Edge
+                    | Compensation::Host
+                    | Compensation::TransparentClock => (
                         time(compensated),
                         if raw > 0.0 {
                             format!("{:.1} %", (1.0 - compensated / raw) * 100.0)
@@ -115,7 +139,7 @@ impl Outcome {
                     once(r.name.clone()),
                     once(r.daemon.clone()),
                     once(r.transport.to_string()),
-                    error.to_owned(),
+                    error,
                     time(raw),
                     compensated,
                     improvement,
@@ -267,6 +291,7 @@ mod tests {
             rms_ns,
             best_99_rms_ns: rms_ns / 2.0,
             abs_median_ns: rms_ns / 4.0,
+            abs_p99_ns: rms_ns * 2.0,
             ..OffsetStatistics::default()
         };
         ClockOutcome {
@@ -281,11 +306,13 @@ mod tests {
                 improvement: 0.95,
                 raw: of(120_000.0),
                 compensated: of(6_000.0),
+                filtered: None,
             },
             compensation,
             logged: None,
             counters: ClientCounters::default(),
             sequence_repeats: false,
+            samples: Vec::new(),
         }
     }
 
@@ -347,9 +374,11 @@ clock  daemon    over  error                 raw  compensated  improvement  exch
 ptp    plimsoll  udp4  rms                120 us      6.00 us       95.0 %       1280          3
                        rms of best 99 %  60.0 us      3.00 us       95.0 %
                        median            30.0 us      1.50 us       95.0 %
+                       p99                240 us      12.0 us       95.0 %
 bare   plimsoll  udp4  rms                120 us            -            -       1280          3
                        rms of best 99 %  60.0 us            -            -
                        median            30.0 us            -            -
+                       p99                240 us            -            -
 
 port             rate  back to back    used  depth p50      p99      max  dropped     marked  released in 1 us  late p99  inversions
 s1 to client  100mbit     99.99mbit  70.1 %     1538 B  12.3 kB  20.0 kB        0  70 of 100            98.8 %   1.10 us           5
@@ -399,6 +428,26 @@ warning: a thing
         assert!(told.contains("; delta 10.0 us, R 128, centred; depth: queue, cells of 80 B\n"), "{told}");
         outcome.marking = None;
         assert!(!outcome.to_string().contains("depth: "));
+    }
+
+    #[test]
+    fn filters_shims_and_chronyd_are_told_of() {
+        let mut outcome = outcome();
+        let filter = FilterChoice { filter: plimsoll_model::Filter::MinRtt, window: 8 };
+        let clock = &mut outcome.clocks[0];
+        clock.report.filtered = Some(crate::clock::Filtered::of(filter, &[]));
+        clock.report.daemon = "chronyd".into();
+        clock.compensation = Compensation::Host;
+        clock.logged =
+            Some(crate::daemon::Logged { lines: 40, offset_rms_ns: 2_500.0, ..Default::default() });
+        let told = outcome.to_string();
+        for line in [
+            "rms, min-rtt of 8",
+            "\nptp: compensated is what it measured behind the hosts' shims; raw is by taps before them\n",
+            "\nptp: chronyd's own tracking was off by 2.50 us rms, 0 ns at most, in 40 looks\n",
+        ] {
+            assert!(told.contains(line), "{line:?} in {told}");
+        }
     }
 
     #[test]

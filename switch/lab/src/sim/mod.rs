@@ -190,17 +190,17 @@ fn gather(
         outcome.failed.push(format!("{held} frames are nowhere at the end; please report this"));
     }
     for (plan, clock) in topology.clocks.iter().zip(&mut world.clocks) {
-        let scale = plan.scale(topology.marking.as_ref());
-        let (samples, recording) = match clock {
+        let scale = plan.scale(topology.marking.as_ref(), topology.ecn.as_ref());
+        let (samples, counters) = match clock {
             Clock::Ptp(pair) => {
                 let mut seen = pair.finish();
                 seen.syncs.retain(|sync| (from..=ended).contains(&sync.t2));
                 seen.delays.retain(|delay| (from..=ended).contains(&delay.t3));
                 seen.join(|id| Some(truth.totals.converted_on_the_way(plan, id)));
-                (seen.samples(scale), seen)
+                (seen.samples(scale), seen.counters)
             }
             Clock::Ntp(pair) => pair.finish(&(from..=ended), scale),
         };
-        outcome.take_clock(ClockOutcome::new(plan, &samples, &recording, None, outcome.duration_s));
+        outcome.take_clock(ClockOutcome::new(plan, samples, counters, None, outcome.duration_s));
     }
 }

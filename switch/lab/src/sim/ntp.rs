@@ -3,7 +3,7 @@
 
 use super::{net::Net, octets, ptp::within};
 use crate::clock::{
-    ClientCounters, ClockSample, DelayRecord, MarkScale, PortIdentity, Recording, SyncRecord, Transport,
+    ClientCounters, ClockSample, DelayRecord, MarkScale, PortIdentity, SyncRecord, Transport,
     ntp::{LEN, Mode, Packet, poll},
 };
 use crate::topology::{ClockPlan, HostPlan};
@@ -169,12 +169,11 @@ impl NtpPair {
         &mut self,
         window: &RangeInclusive<u64>,
         scale: MarkScale,
-    ) -> (Vec<ClockSample>, Recording) {
+    ) -> (Vec<ClockSample>, ClientCounters) {
         self.counters.unanswered_requests += self.asked.len() as u64;
         self.exchanges.retain(|(_, request)| window.contains(&request.t3));
         let samples =
             self.exchanges.iter().map(|(sync, delay)| ClockSample::new(sync, delay, scale)).collect();
-        let (syncs, delays) = self.exchanges.drain(..).unzip();
-        (samples, Recording { syncs, delays, counters: self.counters, ..Recording::default() })
+        (samples, self.counters)
     }
 }

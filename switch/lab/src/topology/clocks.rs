@@ -1,23 +1,28 @@
-//! Clock pairs: who measures against whom, and who takes the marks into account.
+//! Clock pairs: who measures against whom, and how.
 
+use super::compensation::{Carrier, Compensation, by_transparent_clocks, carrier, compensation, transport};
 use super::error::{Source, TopologyError};
 use super::file::{Clock, File};
 use super::flows::stream;
-use super::marking::largest_count;
+use super::marking::{Marks, counts, largest_count};
 use super::network::{Network, Node, check_label};
 use super::ports::SwitchPlan;
-use crate::clock::{MarkScale, Transport, ntp};
-use plimsoll_core::{MarkConfig, PortConfig, config::wire_octets};
+use crate::clock::{DelayMechanism, FilterChoice, MarkScale, Transport, ntp};
+use plimsoll_core::{EcnConfig, MarkConfig, PortConfig, config::wire_octets};
 use serde::{Deserialize, Serialize};
-use std::collections::HashSet;
 use std::fmt;
+use toml::Spanned;
 
 /// Interval of Sync and Delay_Req where the file gives none: 64 a second.
 const INTERVAL_NS: u64 = 15_625_000;
 const INTERVAL_MIN_NS: u64 = 1_000_000;
-/// logSyncInterval of ptp4l is -7 at least.
-const PTP4L_MIN_NS: u64 = 7_812_500;
+/// logSyncInterval of ptp4l, and minpoll of chronyd, are -7 at least.
+const DAEMON_MIN_NS: u64 = 7_812_500;
 const INTERVAL_MAX_NS: u64 = 10_000_000_000;
+/// M of a filter where the file gives none: ptp4l's `delay_filter_length`.
+const WINDOW: usize = 10;
+/// Last octet of the address of peer delay messages over Ethernet (IEEE 1588-2019 Annex F.3).
+const PEER_DELAY: u8 = 0x0E;
 
 /// Which program a clock is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -28,20 +33,21 @@ pub enum Daemon {
     Plimsoll,
     /// linuxptp's, as installed and unmodified.
     Ptp4l,
+    /// chrony's, as installed and unmodified.
+    Chronyd,
 }
 
-/// Who takes the marks into account.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+/// How chronyd's packets are authenticated.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Compensation {
-    /// Nobody.
+pub enum SecurityMode {
+    /// Not at all.
+    #[default]
     None,
-    /// The clock itself: the paper's modified clock. The built-in one only.
-    Clock,
-    /// The switch ports beside both hosts, by correctionField: any clock profits.
-    Edge,
-    /// Nobody, there are no marks: transparent clocks on the way write what messages waited into correctionField.
-    TransparentClock,
+    /// By a symmetric key for SHA-256.
+    Key,
+    /// By Network Time Security (RFC 8915).
+    Nts,
 }
 
 macro_rules! named {
@@ -62,8 +68,15 @@ macro_rules! named {
 }
 
 named! {
-    Daemon { Plimsoll = "plimsoll", Ptp4l = "ptp4l" }
-    Compensation { None = "none", Clock = "clock", Edge = "edge", TransparentClock = "transparent-clock" }
+    Daemon { Plimsoll = "plimsoll", Ptp4l = "ptp4l", Chronyd = "chronyd" }
+    Compensation {
+        None = "none",
+        Clock = "clock",
+        Edge = "edge",
+        Host = "host",
+        TransparentClock = "transparent-clock"
+    }
+    SecurityMode { None = "none", Key = "key", Nts = "nts" }
 }
 
 /// One clock pair.
@@ -77,12 +90,22 @@ pub struct ClockPlan {
     pub client: usize,
     /// Which program both ends run.
     pub daemon: Daemon,
-    /// How PTP travels.
+    /// How the exchange travels.
     pub transport: Transport,
-    /// Interval of Sync and Delay_Req in nanoseconds; a power of two of a second for ptp4l.
+    /// How PTP measures the delay of the path.
+    pub delay: DelayMechanism,
+    /// How chronyd's packets are authenticated.
+    pub security: SecurityMode,
+    /// Whether chronyd's answers carry when the one before was really sent.
+    pub interleaved: bool,
+    /// Interval of Sync and Delay_Req, or of requests, in nanoseconds; a power of two of a second for ptp4l and chronyd.
     pub interval_ns: u64,
     /// Who takes the marks into account.
     pub compensation: Compensation,
+    /// Where the marks of its messages are.
+    pub carrier: Carrier,
+    /// What is made of its offsets beside themselves.
+    pub filter: FilterChoice,
     /// PTP domain: pairs of one file do not hear each other.
     pub domain: u8,
     /// Seed of the instants at which the client asks.
@@ -98,12 +121,16 @@ pub struct ClockPlan {
 
 impl ClockPlan {
     /// What a mark means to this clock, in a network that marks so.
-    pub(crate) fn scale(&self, marking: Option<&MarkConfig>) -> MarkScale {
+    pub(crate) fn scale(&self, counters: Option<&MarkConfig>, ecn: Option<&EcnConfig>) -> MarkScale {
+        let delta_ps = match self.carrier {
+            Carrier::Word => counters.map_or(0, |mark| mark.delta_ps),
+            Carrier::Ecn => ecn.map_or(0, |ecn| ecn.threshold_ps),
+        };
         MarkScale {
             // Nobody takes marks into account: the clock is what it is.
             delta_ps: match self.compensation {
                 Compensation::None | Compensation::TransparentClock => 0,
-                Compensation::Clock | Compensation::Edge => marking.map_or(0, |mark| mark.delta_ps),
+                Compensation::Clock | Compensation::Edge | Compensation::Host => delta_ps,
             },
             saturated_at: match self.saturated_at {
                 0 => u32::MAX,
@@ -122,125 +149,18 @@ pub struct Hop {
     pub port: u16,
 }
 
-/// Ports, as (switch, host), that convert marks since a clock asks for `compensation = "edge"`.
-pub(super) fn edges(
-    source: &Source<'_>,
-    raw: &File,
-    network: &Network,
-    marking: Option<MarkConfig>,
-) -> Result<HashSet<(usize, usize)>, TopologyError> {
-    let mut edges = HashSet::new();
-    let mut measured = Vec::new();
-    for clock in &raw.clock {
-        let clock = clock.get_ref();
-        let hosts = network.pair(source, (&clock.server, "clock.server"), (&clock.client, "clock.client"))?;
-        let compensation = compensation(source, clock, marking)?;
-        let way = network.way(Node::Host(hosts[0]), Node::Host(hosts[1])).unwrap_or_default();
-        let beside = [way.get(1), way.get(way.len().saturating_sub(2))];
-        for (host, next) in hosts.into_iter().zip(beside) {
-            match (compensation, next) {
-                (Compensation::Edge, Some(Node::Switch(switch))) => {
-                    edges.insert((*switch, host));
-                }
-                (Compensation::Edge, _) => {
-                    let problem = format!("no switch is beside host {}", network.hosts[host]);
-                    let remedy = "put a [switch.NAME] there, or write compensation = \"none\"";
-                    let span = clock.compensation.as_ref().map(toml::Spanned::span);
-                    return Err(source.error(span, "clock.compensation", problem, remedy));
-                }
-                (other, _) => measured.push((host, other, clock.server.span())),
-            }
-        }
-    }
-    for (host, other, span) in measured {
-        if edges.iter().any(|(_, edge)| *edge == host) {
-            let problem = format!(
-                "is \"{other}\", but another clock makes the port to host {} convert marks",
-                network.hosts[host]
-            );
-            let remedy = "give this clock hosts of its own, or the same compensation";
-            return Err(source.error(Some(span), "clock.compensation", problem, remedy));
-        }
-    }
-    Ok(edges)
-}
-
-fn compensation(
-    source: &Source<'_>,
-    clock: &Clock,
-    marking: Option<MarkConfig>,
-) -> Result<Compensation, TopologyError> {
-    let written = clock.compensation.as_ref();
-    let counted = marking.is_some_and(|mark| counts(&mark, clock.transport.0));
-    let by_default = match (counted, clock.daemon) {
-        (false, _) => Compensation::None,
-        (true, Daemon::Plimsoll) => Compensation::Clock,
-        (true, Daemon::Ptp4l) => Compensation::Edge,
-    };
-    let asked = written.map_or(by_default, |c| *c.get_ref());
-    let fail = |problem: String, remedy: &str| {
-        Err(source.error(written.map(toml::Spanned::span), "clock.compensation", problem, remedy))
-    };
-    if clock.daemon == Daemon::Ptp4l && clock.transport.0.is_ntp() {
-        return fail(
-            "stands at a ptp4l over NTP".into(),
-            "write daemon = \"plimsoll\", or a transport of PTP",
-        );
-    }
-    if matches!(asked, Compensation::None | Compensation::TransparentClock) {
-        return Ok(asked);
-    }
-    if marking.is_none() {
-        return fail(format!("is \"{asked}\" without [marking]"), "write [marking] with delta, or \"none\"");
-    }
-    if !counted {
-        let problem = format!("is \"{asked}\", but no carrier of [marking] is in this clock's messages");
-        return fail(problem, "write carriers = [\"ptp\", \"ntp\"] there, or \"none\"");
-    }
-    if asked == Compensation::Edge && clock.transport.0.is_ntp() {
-        let remedy = "write \"clock\": NTP has no correctionField that an edge could write into";
-        return fail("is \"edge\" for NTP".into(), remedy);
-    }
-    if asked == Compensation::Clock && clock.daemon != Daemon::Plimsoll {
-        return fail(
-            format!("is \"clock\", but {} does not read marks", clock.daemon),
-            "write \"edge\", or daemon = \"plimsoll\"",
-        );
-    }
-    Ok(asked)
-}
-
-/// The same where `some` port on the way is a transparent clock, or none is: without marks these compensate.
-fn by_transparent_clocks(
-    source: &Source<'_>,
-    clock: &Clock,
-    compensation: Compensation,
-    some: bool,
-) -> Result<Compensation, TopologyError> {
-    let some = some && !clock.transport.0.is_ntp();
-    match (compensation, &clock.compensation) {
-        (Compensation::None, None) if some => Ok(Compensation::TransparentClock),
-        (Compensation::TransparentClock, Some(written)) if !some => {
-            let problem = "is \"transparent-clock\", but no port on its way is one";
-            let remedy = "write transparent-clock = true at the links on its way, and a transport of PTP";
-            Err(source.error(Some(written.span()), "clock.compensation", problem, remedy))
-        }
-        _ => Ok(compensation),
-    }
-}
-
 pub(super) fn plan(
     source: &Source<'_>,
     raw: &File,
     network: &Network,
     switches: &[SwitchPlan],
-    marking: Option<MarkConfig>,
+    marks: &Marks,
     seed: u64,
 ) -> Result<Vec<ClockPlan>, TopologyError> {
     let mut clocks: Vec<ClockPlan> = Vec::new();
     for (index, clock) in raw.clock.iter().enumerate() {
         let (whole, clock) = (clock.span(), clock.get_ref());
-        let span = clock.name.as_ref().map_or(whole, toml::Spanned::span);
+        let span = clock.name.as_ref().map_or(whole, Spanned::span);
         let name = clock.name.as_ref().map_or_else(|| format!("clock{index}"), |n| n.get_ref().clone());
         check_label(source, &span, "clock.name", &name)?;
         if clocks.iter().any(|other| other.name == name) {
@@ -256,29 +176,45 @@ pub(super) fn plan(
             let remedy = "write 128 clocks at most: each needs a PTP domain of its own (0..127)";
             return Err(source.error(Some(span), "clock", "there are too many", remedy));
         };
+        let written = Written { source, clock };
         let [server, client] =
             network.pair(source, (&clock.server, "clock.server"), (&clock.client, "clock.client"))?;
         let to_client = hops(network, switches, server, client);
         let to_server = hops(network, switches, client, server);
+        let both_ways = || to_client.iter().chain(&to_server);
+        let way = network.way(Node::Host(server), Node::Host(client)).unwrap_or_default();
+        let bridged = way.iter().any(|node| matches!(node, Node::Bridge(_)));
+        let transport = written.transport();
+        let delay = written.delay_mechanism(
+            !bridged && both_ways().all(|hop| port(switches, hop).pass_reserved.contains(&PEER_DELAY)),
+        )?;
+        let (security, interleaved) = written.chronyd()?;
+        let carrier = carrier(clock, marks);
+        let saturated_at = |hops: &Vec<Hop>| match carrier {
+            Carrier::Word => saturated_at(switches, hops, transport),
+            Carrier::Ecn => 1,
+        };
         clocks.push(ClockPlan {
             name,
             server,
             client,
             daemon: clock.daemon,
-            transport: clock.transport.0,
-            interval_ns: interval(source, clock)?,
+            transport,
+            delay,
+            security,
+            interleaved,
+            interval_ns: written.interval()?,
             compensation: by_transparent_clocks(
                 source,
                 clock,
-                compensation(source, clock, marking)?,
-                to_client.iter().chain(&to_server).any(|hop| port(switches, hop).transparent_clock),
+                compensation(source, clock, marks)?,
+                both_ways().any(|hop| port(switches, hop).transparent_clock),
             )?,
+            carrier,
+            filter: written.filter()?,
             domain,
             seed: stream(seed, index),
-            saturated_at: [&to_client, &to_server]
-                .map(|hops| saturated_at(switches, hops, clock.transport.0))
-                .into_iter()
-                .fold(u32::MAX, u32::min),
+            saturated_at: saturated_at(&to_client).min(saturated_at(&to_server)),
             to_client,
             to_server,
         });
@@ -318,11 +254,6 @@ pub(super) fn asymmetry_ns(switches: &[SwitchPlan], clock: &ClockPlan) -> f64 {
     takes(&clock.to_client) - takes(&clock.to_server)
 }
 
-/// Whether messages of this transport have a word that is marked.
-fn counts(mark: &MarkConfig, transport: Transport) -> bool {
-    if transport.is_ntp() { mark.carriers.ntp } else { mark.carriers.ptp }
-}
-
 /// Octets of the frames whose delay is measured, without FCS: 44 of PTP, NTP with its extension field.
 pub(crate) const fn message_octets(transport: Transport) -> u32 {
     match transport {
@@ -343,26 +274,94 @@ fn saturated_at(switches: &[SwitchPlan], hops: &[Hop], transport: Transport) -> 
     sum.min(n)
 }
 
-fn interval(source: &Source<'_>, clock: &Clock) -> Result<u64, TopologyError> {
-    let Some(written) = &clock.interval else { return Ok(INTERVAL_NS) };
-    let fail = |problem: String, remedy: &str| {
-        Err(source.error(Some(written.span()), "clock.interval", problem, remedy))
-    };
-    let Some(ns) = written.get_ref().exact_nanos() else {
-        return fail("has a fraction of a nanosecond".into(), "write whole nanoseconds");
-    };
-    if !(INTERVAL_MIN_NS..=INTERVAL_MAX_NS).contains(&ns) {
-        return fail(format!("is {}", written.get_ref()), "write \"1ms\" to \"10s\"");
+/// A `[[clock]]` with its place.
+struct Written<'a> {
+    source: &'a Source<'a>,
+    clock: &'a Clock,
+}
+
+impl Written<'_> {
+    fn error<T>(
+        &self,
+        written: &Spanned<T>,
+        key: &str,
+        problem: impl Into<String>,
+        remedy: &str,
+    ) -> TopologyError {
+        self.source.error(Some(written.span()), format!("clock.{key}"), problem, remedy)
     }
-    let power_of_two = match ns {
-        1_000_000_000.. => ns.is_multiple_of(1_000_000_000) && (ns / 1_000_000_000).is_power_of_two(),
-        // 2^-n s is a whole number of nanoseconds up to n = 9.
-        _ => 1_000_000_000_u64.is_multiple_of(ns) && (1_000_000_000 / ns).is_power_of_two(),
-    };
-    if clock.daemon == Daemon::Ptp4l && (!power_of_two || ns < PTP4L_MIN_NS) {
-        let remedy =
-            "write a power of two of a second from \"7.8125ms\" (1/128 s) on, as \"15.625ms\" or \"125ms\"";
-        return fail(format!("is {}, which ptp4l cannot be told", written.get_ref()), remedy);
+
+    fn transport(&self) -> Transport {
+        transport(self.clock)
     }
-    Ok(ns)
+
+    /// `passed`: whether all ports on the way let 01-80-C2-00-00-0E through.
+    fn delay_mechanism(&self, passed: bool) -> Result<DelayMechanism, TopologyError> {
+        let Some(written) = &self.clock.delay_mechanism else { return Ok(DelayMechanism::E2e) };
+        let (delay, transport) = (*written.get_ref(), self.transport());
+        if delay == DelayMechanism::P2p && transport.is_ntp() {
+            let remedy = "leave it out: NTP has one way to measure the delay";
+            return Err(self.error(written, "delay-mechanism", "is of PTP alone", remedy));
+        }
+        if delay == DelayMechanism::P2p && transport == Transport::L2 && !passed {
+            let problem = "a node on the way drops 01-80-C2-00-00-0E, by which peers ask over Ethernet";
+            let remedy = "write pass = [\"0e\"] at every link on the way, or transport = \"udp4\"";
+            return Err(self.error(written, "delay-mechanism", problem, remedy));
+        }
+        Ok(delay)
+    }
+
+    /// What is of chronyd alone.
+    fn chronyd(&self) -> Result<(SecurityMode, bool), TopologyError> {
+        let security = self.clock.security.as_ref().map_or(SecurityMode::None, |written| *written.get_ref());
+        let interleaved = self.clock.interleaved.as_ref().is_some_and(|written| *written.get_ref());
+        if self.clock.daemon != Daemon::Chronyd {
+            let (problem, remedy) = ("is of chronyd alone", "leave it out, or write daemon = \"chronyd\"");
+            if let Some(written) = self.clock.security.as_ref().filter(|_| security != SecurityMode::None) {
+                return Err(self.error(written, "security", problem, remedy));
+            }
+            if let Some(written) = self.clock.interleaved.as_ref().filter(|_| interleaved) {
+                return Err(self.error(written, "interleaved", problem, remedy));
+            }
+        }
+        Ok((security, interleaved))
+    }
+
+    fn filter(&self) -> Result<FilterChoice, TopologyError> {
+        let longest = FilterChoice::LONGEST;
+        let window = self.clock.window.as_ref();
+        let Some(filter) = self.clock.filter.as_ref().map(|filter| *filter.get_ref()) else {
+            let Some(window) = window else { return Ok(FilterChoice::default()) };
+            let remedy = "write filter = \"median-offset\", or leave it out";
+            return Err(self.error(window, "window", "is of a filter, and there is none", remedy));
+        };
+        let length = window.map_or(WINDOW, |window| *window.get_ref());
+        if let Some(window) = window.filter(|_| !(1..=longest).contains(&length)) {
+            let remedy = format!("write how many exchanges it is long, 1 to {longest}");
+            return Err(self.error(window, "window", format!("is {length}"), &remedy));
+        }
+        Ok(FilterChoice { filter, window: length })
+    }
+
+    fn interval(&self) -> Result<u64, TopologyError> {
+        let Some(written) = &self.clock.interval else { return Ok(INTERVAL_NS) };
+        let fail = |problem: String, remedy: &str| Err(self.error(written, "interval", problem, remedy));
+        let Some(ns) = written.get_ref().exact_nanos() else {
+            return fail("has a fraction of a nanosecond".into(), "write whole nanoseconds");
+        };
+        if !(INTERVAL_MIN_NS..=INTERVAL_MAX_NS).contains(&ns) {
+            return fail(format!("is {}", written.get_ref()), "write \"1ms\" to \"10s\"");
+        }
+        let power_of_two = match ns {
+            1_000_000_000.. => ns.is_multiple_of(1_000_000_000) && (ns / 1_000_000_000).is_power_of_two(),
+            // 2^-n s is a whole number of nanoseconds up to n = 9.
+            _ => 1_000_000_000_u64.is_multiple_of(ns) && (1_000_000_000 / ns).is_power_of_two(),
+        };
+        let daemon = self.clock.daemon;
+        if daemon != Daemon::Plimsoll && (!power_of_two || ns < DAEMON_MIN_NS) {
+            let remedy = "write a power of two of a second from \"7.8125ms\" (1/128 s) on, as \"15.625ms\" or \"125ms\"";
+            return fail(format!("is {}, which {daemon} cannot be told", written.get_ref()), remedy);
+        }
+        Ok(ns)
+    }
 }

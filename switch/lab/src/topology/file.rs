@@ -1,9 +1,11 @@
 //! A file as it is written. What the keys mean together is decided in the neighbouring modules.
 
 use super::values::{Each, LinkRate, MacText, Reserved, TransportName};
-use super::{Compensation, CounterKind, Daemon, ThresholdRule};
+use super::{Compensation, CounterKind, Daemon, SecurityMode, ThresholdRule};
+use crate::clock::DelayMechanism;
 use crate::traffic::PaperFlow;
 use plimsoll_core::{ByteCount, DepthScope, Ect, Rate, Span, StormConfig};
+use plimsoll_model::Filter;
 use plimsoll_port::worker::{Idle, Stall};
 use serde::Deserialize;
 use std::collections::BTreeMap;
@@ -287,10 +289,14 @@ pub(super) struct Clock {
     pub(super) client: Spanned<String>,
     #[serde(default)]
     pub(super) daemon: Daemon,
-    #[serde(default)]
-    pub(super) transport: TransportName,
+    pub(super) transport: Option<Spanned<TransportName>>,
+    pub(super) delay_mechanism: Option<Spanned<DelayMechanism>>,
+    pub(super) security: Option<Spanned<SecurityMode>>,
+    pub(super) interleaved: Option<Spanned<bool>>,
     pub(super) interval: Option<Spanned<Span>>,
     pub(super) compensation: Option<Spanned<Compensation>>,
+    pub(super) filter: Option<Spanned<Filter>>,
+    pub(super) window: Option<Spanned<usize>>,
 }
 
 /// `[[port]]`: an interface of this machine, for `plimsoll run`.

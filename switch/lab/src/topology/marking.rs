@@ -3,6 +3,7 @@
 use super::Overrides;
 use super::error::{Source, TopologyError};
 use super::file::{CarrierName, Count, File, Marking, Scope};
+use crate::clock::Transport;
 use plimsoll_core::config::MAX_COUNT;
 use plimsoll_core::{
     Carriers, ConfigError, Counter, Depth, DepthScope, DepthUnit, EcnConfig, EcnScope, MarkConfig, Rate,
@@ -105,6 +106,11 @@ impl Marks {
 /// N of a word: what the file allows, and what its mode can hold.
 pub(crate) fn largest_count(mark: &MarkConfig) -> u32 {
     mark.counter_max.min(mark.counter.capacity())
+}
+
+/// Whether messages of this transport have a word that is marked.
+pub(super) fn counts(mark: &MarkConfig, transport: Transport) -> bool {
+    if transport.is_ntp() { mark.carriers.ntp } else { mark.carriers.ptp }
 }
 
 /// `[marking]` with its place.

@@ -5,6 +5,7 @@
 //! loop, all marks of the network mean the same time.
 
 mod clocks;
+mod compensation;
 mod error;
 mod file;
 mod flows;
@@ -18,7 +19,8 @@ mod run;
 mod values;
 
 pub(crate) use clocks::message_octets;
-pub use clocks::{ClockPlan, Compensation, Daemon, Hop};
+pub use clocks::{ClockPlan, Daemon, Hop, SecurityMode};
+pub use compensation::{Carrier, Compensation};
 pub use error::TopologyError;
 pub use flows::FlowPlan;
 pub use hosts::{HostPlan, PREFIX_V4, PREFIX_V6};
@@ -153,7 +155,7 @@ impl Topology {
         let mut marks = Marks::read(&source, &raw, overrides)?;
         let network = Network::new(&source, &raw)?;
         let hosts = hosts::plan(&source, &raw, &network)?;
-        let edges = clocks::edges(&source, &raw, &network, marks.counters)?;
+        let edges = compensation::edges(&source, &raw, &network, &marks)?;
         let switches = ports::plan(&source, &raw, &network, &mut marks, &edges)?;
         check_overrides(&source, overrides, switches.iter().flat_map(|switch| &switch.config.ports))?;
         let seed = overrides.seed.or(raw.seed).unwrap_or(1);
@@ -166,7 +168,7 @@ impl Topology {
             overrides.load,
             &mut warnings,
         )?;
-        let clocks = clocks::plan(&source, &raw, &network, &switches, marks.counters, seed)?;
+        let clocks = clocks::plan(&source, &raw, &network, &switches, &marks, seed)?;
         for switch in &switches {
             warnings.extend(marks.warnings(&switch.config));
         }
@@ -226,7 +228,7 @@ impl Topology {
 
     /// What of this network exists in the simulator only: the place, why, and what to write for a lab.
     pub fn simulated_only(&self) -> Option<[String; 3]> {
-        let ntp = self.clocks.iter().find(|clock| clock.transport.is_ntp()).map(|clock| {
+        let ntp = self.clocks.iter().find(|c| c.daemon == Daemon::Plimsoll && c.transport.is_ntp()).map(|clock| {
             [
                 format!("clock {}", clock.name),
                 format!("{} exists in `plimsoll sim` only", clock.transport),

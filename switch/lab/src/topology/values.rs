@@ -147,7 +147,7 @@ impl<'de> Deserialize<'de> for MacText {
 }
 
 /// What carries the exchange: PTP over `l2`, `udp4`, `udp6` (or as linuxptp writes them), or NTP over `ntp4`, `ntp6`.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct TransportName(pub(super) Transport);
 
 impl<'de> Deserialize<'de> for TransportName {
