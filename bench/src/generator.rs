@@ -27,7 +27,7 @@ pub(crate) fn generate(
     mut next: impl FnMut(&mut Vec<u8>) -> Option<u64> + Send,
 ) -> Result<Generated> {
     host.namespace.run_in(move || {
-        let socket = plimsoll_port::packet::open(host.index, None, None).context("packet socket")?;
+        let socket = plimsoll_port::packet::open(host.index, None, &[]).context("packet socket")?;
         // Without this every sleep is up to 50 us longer.
         let _ = set_current_timer_slack(NonZeroU64::new(1));
         let mut done = Generated::default();

@@ -157,7 +157,7 @@ impl Stage {
         let frame = crate::frames::sync([0xFF; 6], host.mac, crate::frames::ETHERTYPE_BULK, 60, 0);
         host.namespace
             .run_in(|| {
-                let socket = plimsoll_port::packet::open(host.index, None, None)?;
+                let socket = plimsoll_port::packet::open(host.index, None, &[])?;
                 rustix::net::send(&socket, &frame, rustix::net::SendFlags::empty())?;
                 std::io::Result::Ok(())
             })?

@@ -18,7 +18,7 @@ pub struct Injector {
 
 impl Injector {
     pub(crate) fn open(namespace: &Namespace, index: u32) -> Self {
-        Self { socket: namespace.run_in(|| packet::open(index, None, None)).unwrap().unwrap() }
+        Self { socket: namespace.run_in(|| packet::open(index, None, &[])).unwrap().unwrap() }
     }
 
     /// Sends a frame. `false`: the interface dropped it, which counts as its `tx_dropped`.

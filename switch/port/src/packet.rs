@@ -11,19 +11,19 @@ use std::{
 /// begins with the Ethernet header; so does what is received.
 ///
 /// With an `ethertype` (host order) the socket receives the frames of that type, and only those that arrived: what
-/// the machine itself sends does not come back. With `None` it only sends. `group` is a multicast address that the
+/// the machine itself sends does not come back. With `None` it only sends. `groups` are multicast addresses that the
 /// interface shall let in. Needs CAP_NET_RAW.
 ///
 /// # Errors
 /// The system's: EPERM without the capability, ENODEV where no interface has this index, ENETDOWN later on receiving
 /// where it is down.
-pub fn open(index: u32, ethertype: Option<u16>, group: Option<[u8; 6]>) -> io::Result<OwnedFd> {
+pub fn open(index: u32, ethertype: Option<u16>, groups: &[[u8; 6]]) -> io::Result<OwnedFd> {
     // Without a protocol at first: a socket made with one receives from every interface until it is bound.
     let socket = socket_with(AddressFamily::PACKET, SocketType::RAW, SocketFlags::CLOEXEC, None)?;
     let ifindex = i32::try_from(index).map_err(|_| io::Error::from_raw_os_error(libc::ENODEV))?;
-    if let Some(group) = group {
+    for group in groups {
         let mut address = [0; 8];
-        address[..6].copy_from_slice(&group);
+        address[..6].copy_from_slice(group);
         let request = libc::packet_mreq {
             mr_ifindex: ifindex,
             mr_type: libc::PACKET_MR_MULTICAST as libc::c_ushort,
@@ -57,7 +57,7 @@ pub fn open(index: u32, ethertype: Option<u16>, group: Option<[u8; 6]>) -> io::R
 /// # Errors
 /// As [`open`].
 pub fn tap(index: u32, port: u16) -> io::Result<OwnedFd> {
-    let socket = open(index, None, None)?;
+    let socket = open(index, None, &[])?;
     let filter = udp_port(port);
     let program =
         libc::sock_fprog { len: filter.len() as libc::c_ushort, filter: filter.as_ptr().cast_mut() };
@@ -146,7 +146,7 @@ mod tests {
 
     #[test]
     fn an_interface_that_is_not_there_is_told() {
-        let error = open(u32::MAX, None, None).unwrap_err();
+        let error = open(u32::MAX, None, &[]).unwrap_err();
         assert!(matches!(error.raw_os_error(), Some(libc::ENODEV | libc::EPERM)), "{error}");
     }
 }

@@ -1,7 +1,9 @@
-//! The side that measures: it listens to Sync and Follow_Up, asks with Delay_Req, and writes down what it saw.
+//! The side that measures: it listens to Sync and Follow_Up, asks with Delay_Req or Pdelay_Req, and writes down what it
+//! saw.
 
 use super::{
-    ClockError, DEFAULT_INTERVAL, PortIdentity, Recording, Transport, measuring::Measuring, socket::Sockets,
+    ClockError, DEFAULT_INTERVAL, DelayMechanism, PortIdentity, Recording, Transport, measuring::Measuring,
+    socket::Sockets,
 };
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
@@ -22,6 +24,8 @@ pub struct ClientConfig {
     pub transport: Transport,
     /// domainNumber.
     pub domain: u8,
+    /// How it measures the delay of the path.
+    pub delay: DelayMechanism,
     /// Mean time between Delay_Reqs.
     pub interval: Duration,
     /// Seed of the instants within each interval.
@@ -29,9 +33,16 @@ pub struct ClientConfig {
 }
 
 impl ClientConfig {
-    /// The defaults: domain 0, 64 Delay_Reqs a second.
+    /// The defaults: domain 0, end to end, 64 Delay_Reqs a second.
     pub fn new(interface: impl Into<String>, transport: Transport) -> Self {
-        Self { interface: interface.into(), transport, domain: 0, interval: DEFAULT_INTERVAL, seed: 1 }
+        Self {
+            interface: interface.into(),
+            transport,
+            domain: 0,
+            delay: DelayMechanism::E2e,
+            interval: DEFAULT_INTERVAL,
+            seed: 1,
+        }
     }
 }
 
@@ -50,7 +61,7 @@ impl Client {
     /// [`ClockError`] where the interface or a socket is not to be had.
     pub fn open(config: ClientConfig) -> Result<Self, ClockError> {
         let sockets = Sockets::open(&config.interface, config.transport)?;
-        let measuring = Measuring::new(sockets.identity(), config.domain, config.interval);
+        let measuring = Measuring::new(sockets.identity(), config.domain, config.interval, config.delay);
         Ok(Self { config, sockets, measuring })
     }
 
@@ -60,24 +71,15 @@ impl Client {
     /// # Errors
     /// [`ClockError::Call`] where the interface goes away.
     pub fn run(&mut self, stop: &AtomicBool) -> Result<Recording, ClockError> {
-        let mut rng = ChaCha8Rng::seed_from_u64(self.config.seed);
-        let mut interval_start = Instant::now();
-        let mut next = interval_start + self.config.interval.mul_f64(rng.random());
+        let mut asks = Asks::new(self.config.interval, self.config.seed);
         while !stop.load(Ordering::Relaxed) {
-            let now = Instant::now();
-            if now >= next {
+            if asks.due() {
                 self.ask()?;
-                interval_start += self.config.interval;
-                if interval_start + self.config.interval < now {
-                    // Intervals that were missed are left out.
-                    interval_start = now;
-                }
-                next = interval_start + self.config.interval.mul_f64(rng.random());
             }
             while let Some(received) = self.sockets.receive()? {
                 self.measuring.take(received.message, received.at);
             }
-            self.sockets.wait(next.saturating_duration_since(Instant::now()).min(NAP))?;
+            self.sockets.wait(asks.patience().min(NAP))?;
         }
         Ok(self.measuring.finish())
     }
@@ -93,5 +95,42 @@ impl Client {
             self.measuring.asked(request.sequence, t3);
         }
         Ok(())
+    }
+}
+
+/// When a client asks: at a random instant of every interval.
+#[derive(Debug)]
+pub(super) struct Asks {
+    interval: Duration,
+    random: ChaCha8Rng,
+    /// When the interval of the next request began.
+    since: Instant,
+    next: Instant,
+}
+
+impl Asks {
+    pub(super) fn new(interval: Duration, seed: u64) -> Self {
+        let mut random = ChaCha8Rng::seed_from_u64(seed);
+        let since = Instant::now();
+        Self { interval, next: since + interval.mul_f64(random.random()), random, since }
+    }
+
+    /// Whether it is time; if so, the next request is due in the next interval. Intervals that were missed are left out.
+    pub(super) fn due(&mut self) -> bool {
+        let now = Instant::now();
+        if now < self.next {
+            return false;
+        }
+        self.since += self.interval;
+        if self.since + self.interval < now {
+            self.since = now;
+        }
+        self.next = self.since + self.interval.mul_f64(self.random.random());
+        true
+    }
+
+    /// How long until the next request.
+    pub(super) fn patience(&self) -> Duration {
+        self.next.saturating_duration_since(Instant::now())
     }
 }

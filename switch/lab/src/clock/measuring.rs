@@ -1,7 +1,7 @@
 //! What a client makes of the messages it sends and hears; sockets and time are somebody else's.
 
 use super::{
-    DelayRecord, PortIdentity, Recording, SyncRecord, log_interval,
+    DelayMechanism, DelayRecord, PeerDelayRecord, PortIdentity, Recording, SyncRecord, log_interval,
     message::{Body, Message, MessageError, flags},
 };
 use plimsoll_core::wire::word::{Direction, Word};
@@ -16,11 +16,11 @@ const PENDING: usize = 1024;
 pub struct ClientCounters {
     /// Syncs without their Follow_Up, or the reverse.
     pub incomplete_syncs: u64,
-    /// Delay_Reqs without an answer.
+    /// Delay_Reqs or Pdelay_Reqs without an answer, or without all of it.
     pub unanswered_requests: u64,
     /// Syncs without a receive stamp.
     pub syncs_without_stamp: u64,
-    /// Delay_Reqs that the kernel refused or gave no transmit stamp for.
+    /// The same that the kernel refused or gave no transmit stamp for, and answers without a receive stamp.
     pub requests_without_stamp: u64,
     /// Marking words of no valid mode: taken as no mark.
     pub invalid_words: u64,
@@ -34,12 +34,15 @@ pub(crate) struct Measuring {
     identity: PortIdentity,
     /// Between two Delay_Reqs.
     interval: Duration,
+    delay: DelayMechanism,
     sequence: u16,
     /// The first server heard, by Sync, Follow_Up or Announce; the client stays with it.
     server: Option<PortIdentity>,
     halves: VecDeque<HalfSync>,
-    /// sequenceId and t3 of Delay_Reqs on their way.
+    /// sequenceId and transmit stamp of requests on their way.
     asked: VecDeque<(u16, u64)>,
+    /// Those whose Pdelay_Resp is there, but no Pdelay_Resp_Follow_Up.
+    half_answered: VecDeque<PeerDelayRecord>,
     recording: Recording,
 }
 
@@ -55,14 +58,16 @@ struct HalfSync {
 
 impl Measuring {
     /// A client that has heard nothing yet.
-    pub(crate) fn new(identity: PortIdentity, domain: u8, interval: Duration) -> Self {
+    pub(crate) fn new(identity: PortIdentity, domain: u8, interval: Duration, delay: DelayMechanism) -> Self {
         Self {
             identity,
             interval,
+            delay,
             sequence: 0,
             server: None,
             halves: VecDeque::new(),
             asked: VecDeque::new(),
+            half_answered: VecDeque::new(),
             recording: Recording { domain, ..Recording::default() },
         }
     }
@@ -72,7 +77,7 @@ impl Measuring {
         self.identity
     }
 
-    /// The next Delay_Req, once a server has been heard. [`Measuring::asked`] follows.
+    /// The next Delay_Req or Pdelay_Req, once a server has been heard. [`Measuring::asked`] follows.
     pub(crate) fn request(&mut self) -> Option<Message> {
         self.server?;
         let sequence = self.sequence;
@@ -85,11 +90,14 @@ impl Measuring {
             source: self.identity,
             sequence,
             log_interval: log_interval(self.interval),
-            body: Body::DelayReq { origin_ns: 0 },
+            body: match self.delay {
+                DelayMechanism::E2e => Body::DelayReq { origin_ns: 0 },
+                DelayMechanism::P2p => Body::PdelayReq { origin_ns: 0 },
+            },
         })
     }
 
-    /// The Delay_Req of this number was sent at `t3`; `None` where it was not, or nobody knows when.
+    /// The request of this number was sent at `t3`; `None` where it was not, or nobody knows when.
     pub(crate) fn asked(&mut self, sequence: u16, t3: Option<u64>) {
         let Some(t3) = t3 else {
             self.recording.counters.requests_without_stamp += 1;
@@ -106,9 +114,10 @@ impl Measuring {
     pub(crate) fn finish(&mut self) -> Recording {
         let counters = &mut self.recording.counters;
         counters.incomplete_syncs += self.halves.len() as u64;
-        counters.unanswered_requests += self.asked.len() as u64;
+        counters.unanswered_requests += (self.asked.len() + self.half_answered.len()) as u64;
         self.halves.clear();
         self.asked.clear();
+        self.half_answered.clear();
         let domain = self.recording.domain;
         std::mem::replace(&mut self.recording, Recording { domain, ..Recording::default() })
     }
@@ -140,7 +149,13 @@ impl Measuring {
                 self.complete(message, |half| half.follow_up = Some((origin_ns, message.correction)));
             }
             Body::DelayResp { receive_ns, requesting } => self.answered(&message, receive_ns, requesting),
-            Body::Announce { .. } | Body::DelayReq { .. } => {}
+            Body::PdelayResp { receive_ns, requesting } => {
+                self.peer_answered(&message, receive_ns, requesting, at);
+            }
+            Body::PdelayRespFollowUp { origin_ns, requesting } => {
+                self.peer_followed(&message, origin_ns, requesting);
+            }
+            Body::Announce { .. } | Body::DelayReq { .. } | Body::PdelayReq { .. } => {}
         }
     }
 
@@ -182,12 +197,7 @@ impl Measuring {
     }
 
     fn answered(&mut self, response: &Message, t4: u64, requesting: PortIdentity) {
-        let mine = requesting == self.identity;
-        let place = self.asked.iter().rposition(|&(sequence, _)| mine && sequence == response.sequence);
-        let Some((sequence, t3)) = place.and_then(|place| self.asked.remove(place)) else {
-            self.recording.counters.ignored += 1;
-            return;
-        };
+        let Some((sequence, t3)) = self.asked_by(response, requesting) else { return };
         let count = self.count(response.word, Direction::Forward);
         let in_correction = response.flags & flags::COMPENSATED != 0;
         self.recording.delays.push(DelayRecord {
@@ -199,6 +209,62 @@ impl Measuring {
             count: if in_correction { 0 } else { count },
             count_in_correction: if in_correction { count } else { 0 },
             converted_ns: 0.0,
+        });
+    }
+}
+
+impl Measuring {
+    /// The request that this answers: its number, and when it was sent.
+    fn asked_by(&mut self, response: &Message, requesting: PortIdentity) -> Option<(u16, u64)> {
+        let mine = requesting == self.identity;
+        let place = self.asked.iter().rposition(|&(sequence, _)| mine && sequence == response.sequence);
+        let asked = place.and_then(|place| self.asked.remove(place));
+        self.recording.counters.ignored += u64::from(asked.is_none());
+        asked
+    }
+
+    fn peer_answered(&mut self, response: &Message, t2: u64, requesting: PortIdentity, at: Option<u64>) {
+        let Some((sequence, t1)) = self.asked_by(response, requesting) else { return };
+        let Some(t4) = at else {
+            self.recording.counters.requests_without_stamp += 1;
+            return;
+        };
+        let count_response = self.count(response.word, Direction::Reverse);
+        self.half_answered.push_back(PeerDelayRecord {
+            sequence,
+            source: self.identity,
+            peer: response.source,
+            t1,
+            t2,
+            t3: 0,
+            t4,
+            correction_request: 0,
+            correction_response: response.correction,
+            count_request: 0,
+            count_response,
+            converted_ns: [0.0; 2],
+        });
+        if self.half_answered.len() > PENDING {
+            self.half_answered.pop_front();
+            self.recording.counters.unanswered_requests += 1;
+        }
+    }
+
+    fn peer_followed(&mut self, follow_up: &Message, t3: u64, requesting: PortIdentity) {
+        let mine = requesting == self.identity;
+        let ours = |record: &PeerDelayRecord| mine && record.sequence == follow_up.sequence;
+        let Some(record) =
+            self.half_answered.iter().rposition(ours).and_then(|place| self.half_answered.remove(place))
+        else {
+            self.recording.counters.ignored += 1;
+            return;
+        };
+        let count_request = self.count(follow_up.word, Direction::Forward);
+        self.recording.peer_delays.push(PeerDelayRecord {
+            t3,
+            correction_request: follow_up.correction,
+            count_request,
+            ..record
         });
     }
 }

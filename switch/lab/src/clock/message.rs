@@ -1,4 +1,4 @@
-//! The PTP messages that an end-to-end clock needs, as octets and as values (IEEE 1588-2019 clause 13).
+//! The PTP messages that a clock needs, as octets and as values (IEEE 1588-2019 clause 13).
 //!
 //! Octets 16..19 of the header, messageTypeSpecific, are zero for these messages by the standard; here they carry the
 //! marking word.
@@ -97,6 +97,25 @@ pub enum Body {
         /// Whose Delay_Req it answers.
         requesting: PortIdentity,
     },
+    /// Clause 13.9, messageType 2.
+    PdelayReq {
+        /// originTimestamp: an estimate or 0.
+        origin_ns: u64,
+    },
+    /// Clause 13.10, messageType 3.
+    PdelayResp {
+        /// requestReceiptTimestamp.
+        receive_ns: u64,
+        /// Whose Pdelay_Req it answers.
+        requesting: PortIdentity,
+    },
+    /// Clause 13.11, messageType A.
+    PdelayRespFollowUp {
+        /// responseOriginTimestamp.
+        origin_ns: u64,
+        /// Whose Pdelay_Req was answered.
+        requesting: PortIdentity,
+    },
     /// Clause 13.5, messageType B. The grandmaster is the sender; the rest are the defaults of clause 7.6.
     Announce {
         /// grandmasterPriority1 and 2; 128 by default, the smaller wins.
@@ -147,8 +166,11 @@ impl Body {
         match self {
             Self::Sync { .. } => 0x0,
             Self::DelayReq { .. } => 0x1,
+            Self::PdelayReq { .. } => 0x2,
+            Self::PdelayResp { .. } => 0x3,
             Self::FollowUp { .. } => 0x8,
             Self::DelayResp { .. } => 0x9,
+            Self::PdelayRespFollowUp { .. } => 0xA,
             Self::Announce { .. } => 0xB,
         }
     }
@@ -157,7 +179,11 @@ impl Body {
     const fn length(self) -> usize {
         match self {
             Self::Sync { .. } | Self::DelayReq { .. } | Self::FollowUp { .. } => 44,
-            Self::DelayResp { .. } => 54,
+            // A Pdelay_Req is as long as its answer, so that both wait alike.
+            Self::DelayResp { .. }
+            | Self::PdelayReq { .. }
+            | Self::PdelayResp { .. }
+            | Self::PdelayRespFollowUp { .. } => 54,
             Self::Announce { .. } => 64,
         }
     }
@@ -169,8 +195,16 @@ impl Body {
             Self::DelayReq { .. } => 1,
             Self::FollowUp { .. } => 2,
             Self::DelayResp { .. } => 3,
-            Self::Announce { .. } => 5,
+            Self::Announce { .. }
+            | Self::PdelayReq { .. }
+            | Self::PdelayResp { .. }
+            | Self::PdelayRespFollowUp { .. } => 5,
         }
+    }
+
+    /// Whether it is of peer delay: those have destinations of their own.
+    pub(crate) const fn is_peer_delay(self) -> bool {
+        matches!(self, Self::PdelayReq { .. } | Self::PdelayResp { .. } | Self::PdelayRespFollowUp { .. })
     }
 }
 
@@ -190,11 +224,16 @@ impl Message {
         b[field::CONTROL] = self.body.control();
         b[field::INTERVAL] = self.log_interval.to_be_bytes()[0];
         match self.body {
-            Body::Sync { origin_ns } | Body::DelayReq { origin_ns } | Body::FollowUp { origin_ns } => {
+            Body::Sync { origin_ns }
+            | Body::DelayReq { origin_ns }
+            | Body::PdelayReq { origin_ns }
+            | Body::FollowUp { origin_ns } => {
                 b[field::TIMESTAMP].copy_from_slice(&timestamp(origin_ns));
             }
-            Body::DelayResp { receive_ns, requesting } => {
-                b[field::TIMESTAMP].copy_from_slice(&timestamp(receive_ns));
+            Body::DelayResp { receive_ns: ns, requesting }
+            | Body::PdelayResp { receive_ns: ns, requesting }
+            | Body::PdelayRespFollowUp { origin_ns: ns, requesting } => {
+                b[field::TIMESTAMP].copy_from_slice(&timestamp(ns));
                 b[field::REQUESTING].copy_from_slice(&requesting.0);
             }
             Body::Announce { priority } => {
@@ -223,14 +262,15 @@ impl Message {
             let octets = octets.get(field::TIMESTAMP).ok_or(MessageError::Truncated)?;
             read_timestamp(octets).ok_or(MessageError::Timestamp)
         };
+        let requesting = || octets.get(field::REQUESTING).map(identity).ok_or(MessageError::Truncated);
         let body = match header.message_type() {
             0x0 => Body::Sync { origin_ns: time()? },
             0x1 => Body::DelayReq { origin_ns: time()? },
+            0x2 => Body::PdelayReq { origin_ns: time()? },
+            0x3 => Body::PdelayResp { receive_ns: time()?, requesting: requesting()? },
             0x8 => Body::FollowUp { origin_ns: time()? },
-            0x9 => Body::DelayResp {
-                receive_ns: time()?,
-                requesting: identity(octets.get(field::REQUESTING).ok_or(MessageError::Truncated)?),
-            },
+            0x9 => Body::DelayResp { receive_ns: time()?, requesting: requesting()? },
+            0xA => Body::PdelayRespFollowUp { origin_ns: time()?, requesting: requesting()? },
             0xB => Body::Announce { priority: *octets.get(47).ok_or(MessageError::Truncated)? },
             other => return Err(MessageError::Type(other)),
         };
@@ -298,13 +338,16 @@ mod tests {
         }
     }
 
-    fn all() -> [Message; 5] {
+    fn all() -> [Message; 8] {
         [
             Body::Sync { origin_ns: TIME },
             Body::DelayReq { origin_ns: 0 },
             Body::FollowUp { origin_ns: TIME },
             Body::DelayResp { receive_ns: TIME, requesting: CLIENT },
             Body::Announce { priority: 128 },
+            Body::PdelayReq { origin_ns: 0 },
+            Body::PdelayResp { receive_ns: TIME, requesting: CLIENT },
+            Body::PdelayRespFollowUp { origin_ns: TIME, requesting: CLIENT },
         ]
         .map(message)
     }
@@ -368,8 +411,8 @@ mod tests {
         octets[1] = 0x01;
         assert_eq!(Message::decode(&octets), Err(MessageError::Version(1)));
         octets[1] = 0x12;
-        octets[0] = 0x12;
-        assert_eq!(Message::decode(&octets), Err(MessageError::Type(2)));
+        octets[0] = 0x1C;
+        assert_eq!(Message::decode(&octets), Err(MessageError::Type(0xC)), "Signaling");
         octets[0] = 0x10;
         assert!(Message::decode(&octets).is_ok(), "majorSdoId 1");
         octets[40..44].copy_from_slice(&1_000_000_000u32.to_be_bytes());

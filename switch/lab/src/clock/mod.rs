@@ -1,18 +1,22 @@
-//! A clock as an instrument: PTP end to end over Ethernet, UDPv4 or UDPv6, two-step, with the kernel's software
-//! timestamps. It runs free: no clock is ever set, every exchange becomes a record.
+//! A clock as an instrument: PTP end to end or peer to peer over Ethernet, UDPv4 or UDPv6, two-step, and NTP with the
+//! marking extension field, with the kernel's software timestamps. It runs free: no clock is ever set, every exchange
+//! becomes a record.
 //!
-//! A [`Server`] sends Announce, Sync and Follow_Up and answers Delay_Req; a [`Client`] measures. Both run in the
+//! A [`Server`] sends Announce, Sync and Follow_Up and answers Delay_Req and Pdelay_Req; a [`Client`] measures;
+//! [`NtpServer`] and [`NtpClient`] do the same by NTP. All run in the
 //! thread that calls them, in whatever network namespace that thread is in. A [`Recording`] holds what the client saw,
 //! message by message; [`Recording::samples`] makes offsets of it, with and without the marks, and [`ClockReport`]
 //! the figures. All network namespaces of a machine share CLOCK_REALTIME, so the true offset between two hosts of a
 //! lab is exactly 0 and every offset found is an error of estimation.
 
+mod asking;
 mod client;
 mod delay;
 mod error;
 mod measuring;
 pub mod message;
 pub mod ntp;
+mod ntp_ends;
 mod record;
 mod report;
 mod server;
@@ -20,13 +24,16 @@ mod serving;
 pub(crate) mod socket;
 mod transport;
 
+pub use asking::Exchanges;
+pub(crate) use asking::{Asking, answer};
 pub use client::{Client, ClientConfig};
 pub use delay::DelayMechanism;
 pub use error::ClockError;
 pub use measuring::ClientCounters;
 pub(crate) use measuring::Measuring;
 pub use message::PortIdentity;
-pub use record::{ClockSample, DelayRecord, MarkScale, Recording, SyncRecord};
+pub use ntp_ends::{NtpClient, NtpServer};
+pub use record::{ClockSample, DelayRecord, MarkScale, PeerDelayRecord, Recording, SyncRecord};
 pub use report::{ClockReport, FilterChoice, Filtered, OffsetStatistics};
 pub use server::{Server, ServerConfig};
 pub use serving::ServerReport;

@@ -88,6 +88,21 @@ pub fn poll(interval: Duration) -> i8 {
     super::log_interval(interval)
 }
 
+/// From 1900 to 1970.
+const EPOCH_NS: u64 = 2_208_988_800 * 1_000_000_000;
+/// An era: 2^32 s.
+const ERA_NS: u64 = (1 << 32) * 1_000_000_000;
+
+/// NTP's time, as a [`Packet`] has it, of nanoseconds since 1970.
+pub const fn from_unix(ns: u64) -> u64 {
+    (ns + EPOCH_NS) % ERA_NS
+}
+
+/// Nanoseconds since 1970 of NTP's time, within the 136 years from then on.
+pub const fn to_unix(ns: u64) -> u64 {
+    (ns % ERA_NS + ERA_NS - EPOCH_NS) % ERA_NS
+}
+
 /// 32 bits of seconds, 32 of their fraction, to the nearest: 2^-32 s is 0.23 ns, so that whole nanoseconds read back.
 fn timestamp(ns: u64) -> u64 {
     let (seconds, rest) = (ns / 1_000_000_000, ns % 1_000_000_000);
@@ -135,6 +150,16 @@ mod tests {
             let sent = Packet { transmit_ns: ns, ..packet() };
             assert_eq!(Packet::decode(&sent.encode()), Some(sent));
         }
+    }
+
+    #[test]
+    fn times_since_1970_read_back_also_in_the_next_era() {
+        // 2026, and after 2036-02-07, when NTP's seconds begin anew.
+        for ns in [1_796_000_000_123_456_789, 2_085_978_496_000_000_000, 3_000_000_000_999_999_999] {
+            assert_eq!(to_unix(from_unix(ns)), ns);
+        }
+        assert_eq!(from_unix(0), EPOCH_NS);
+        assert_eq!(from_unix(2_085_978_496_000_000_000), 0);
     }
 
     #[test]

@@ -47,6 +47,35 @@ pub struct DelayRecord {
     pub converted_ns: f64,
 }
 
+/// One Pdelay_Req, with its Pdelay_Resp and Pdelay_Resp_Follow_Up (IEEE 1588-2019 clause 11.4).
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct PeerDelayRecord {
+    /// sequenceId.
+    pub sequence: u16,
+    /// sourcePortIdentity of the Pdelay_Req: the client's.
+    pub source: PortIdentity,
+    /// sourcePortIdentity of the Pdelay_Resp: the peer's.
+    pub peer: PortIdentity,
+    /// When the client sent the request, CLOCK_REALTIME in nanoseconds.
+    pub t1: u64,
+    /// When the peer received it.
+    pub t2: u64,
+    /// When the peer sent its answer.
+    pub t3: u64,
+    /// When the client received that.
+    pub t4: u64,
+    /// correctionField of the request, as the Pdelay_Resp_Follow_Up brings it back, 2^-16 ns.
+    pub correction_request: i64,
+    /// correctionField of the answer.
+    pub correction_response: i64,
+    /// Marks in the request's word, as the Pdelay_Resp_Follow_Up brings it back.
+    pub count_request: u32,
+    /// Marks in the answer's word.
+    pub count_response: u32,
+    /// Nanoseconds of the two corrections that stand for marks: edge conversion's part.
+    pub converted_ns: [f64; 2],
+}
+
 /// What a mark means.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct MarkScale {
@@ -67,7 +96,8 @@ impl MarkScale {
     }
 }
 
-/// One exchange: a Delay_Req and the newest Sync before it.
+/// One exchange: a Delay_Req and the newest Sync before it; by peer delay a Sync and the newest exchange of Pdelay_Req and
+/// Pdelay_Resp before it, whose request stands in place of the Delay_Req.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct ClockSample {
     /// sequenceId of the Delay_Req.
@@ -90,9 +120,12 @@ pub struct ClockSample {
     pub n_sync: u32,
     /// Marks that the Delay_Req gathered.
     pub n_delay: u32,
+    /// Marks that a Pdelay_Resp gathered; 0 end to end.
+    pub n_response: u32,
     /// Whether one of them may stand for less than the wait.
     pub saturated: bool,
-    /// Offset without the marks: ((t2 - t1 - c1) - (t4 - t3 - c2)) / 2, the paper's equation 3.
+    /// Offset without the marks: ((t2 - t1 - c1) - (t4 - t3 - c2)) / 2, the paper's equation 3; by peer delay t2 - t1 - c1
+    /// less the mean delay of the peers' own exchange.
     pub raw_ns: f64,
     /// The same after n*delta is taken from either direction.
     pub compensated_ns: f64,
@@ -111,13 +144,15 @@ pub struct Recording {
     pub syncs: Vec<SyncRecord>,
     /// The Delay_Reqs.
     pub delays: Vec<DelayRecord>,
+    /// The Pdelay_Reqs.
+    pub peer_delays: Vec<PeerDelayRecord>,
     /// What came to nothing.
     pub counters: ClientCounters,
 }
 
 impl Recording {
     /// Tells which part of each correctionField stands for marks: `converted` gives the nanoseconds that edge
-    /// conversion added to a Sync (messageType 0) or Delay_Req (1), as the switches recorded it; `None` where they
+    /// conversion added to a Sync (messageType 0), Delay_Req (1), Pdelay_Req (2) or Pdelay_Resp (3), as the switches recorded it; `None` where they
     /// know nothing of it. Without this, a converted mark cannot be told from a late release that was corrected.
     ///
     /// A sequenceId comes round after 65,536 messages, 17 minutes at 64 a second: in a longer run `converted` must
@@ -135,11 +170,25 @@ impl Recording {
         for delay in &mut self.delays {
             delay.converted_ns = look_up(1, delay.sequence, delay.source);
         }
+        for exchange in &mut self.peer_delays {
+            let PeerDelayRecord { sequence, source, peer, .. } = *exchange;
+            exchange.converted_ns = [look_up(2, sequence, source), look_up(3, sequence, peer)];
+        }
     }
 
     /// The exchanges: each Delay_Req that was answered, with the newest Sync received before it was sent. A Sync may
-    /// serve several; a Delay_Req before the first Sync serves none.
+    /// serve several; a Delay_Req before the first Sync serves none. Where peers asked each other, each Sync goes with the
+    /// newest of their exchanges that was complete before it came.
     pub fn samples(&self, scale: MarkScale) -> Vec<ClockSample> {
+        if !self.peer_delays.is_empty() {
+            let mut peers = self.peer_delays.clone();
+            peers.sort_by_key(|exchange| exchange.t4);
+            let sample = |sync: &SyncRecord| {
+                let before = peers.partition_point(|exchange| exchange.t4 <= sync.t2);
+                Some(ClockSample::peer(sync, peers[..before].last()?, scale))
+            };
+            return self.syncs.iter().filter_map(sample).collect();
+        }
         let mut syncs = self.syncs.clone();
         syncs.sort_by_key(|sync| sync.t2);
         self.delays
@@ -177,11 +226,75 @@ impl ClockSample {
             correction_delay_ns,
             n_sync,
             n_delay,
+            n_response: 0,
             saturated: scale.saturated_at > 0 && n_sync.max(n_delay) >= scale.saturated_at,
             raw_ns,
             compensated_ns: raw_ns - (sync_marks - delay_marks) / 2.0,
             raw_delay_ns,
             compensated_delay_ns: raw_delay_ns - (sync_marks + delay_marks) / 2.0,
+        }
+    }
+
+    /// The exchange of this Sync and these messages of peer delay.
+    pub fn peer(sync: &SyncRecord, exchange: &PeerDelayRecord, scale: MarkScale) -> Self {
+        let [in_request, in_response] = exchange.converted_ns;
+        // Delays without what stands for marks in their corrections, and the marks as time.
+        let delay = |later, earlier, correction: i64, converted: f64| {
+            difference(later, earlier) - (correction as f64 / SCALE - converted)
+        };
+        let request = delay(exchange.t2, exchange.t1, exchange.correction_request, in_request);
+        let response = delay(exchange.t4, exchange.t3, exchange.correction_response, in_response);
+        let reverse = delay(sync.t2, sync.t1, sync.correction, sync.converted_ns);
+        let sync_marks = scale.ns(sync.count) + sync.converted_ns;
+        let peer_marks =
+            scale.ns(exchange.count_request) + in_request + scale.ns(exchange.count_response) + in_response;
+        let raw_delay_ns = (request + response) / 2.0;
+        let compensated_delay_ns = raw_delay_ns - peer_marks / 2.0;
+        let n_sync = sync.count + scale.count(sync.converted_ns);
+        let n_delay = exchange.count_request + scale.count(in_request);
+        let n_response = exchange.count_response + scale.count(in_response);
+        Self {
+            seq: exchange.sequence,
+            sync_seq: sync.sequence,
+            t1: sync.t1,
+            t2: sync.t2,
+            t3: exchange.t1,
+            t4: exchange.t2,
+            correction_sync_ns: sync.correction as f64 / SCALE - sync.converted_ns,
+            correction_delay_ns: exchange.correction_request as f64 / SCALE - in_request,
+            n_sync,
+            n_delay,
+            n_response,
+            saturated: scale.saturated_at > 0 && n_sync.max(n_delay).max(n_response) >= scale.saturated_at,
+            raw_ns: reverse - raw_delay_ns,
+            compensated_ns: reverse - sync_marks - compensated_delay_ns,
+            raw_delay_ns,
+            compensated_delay_ns,
+        }
+    }
+
+    /// What a daemon measured by a Sync that takes the delay of the path from elsewhere: its offset, raw and compensated
+    /// being the same.
+    pub fn by_path_delay(sync: &SyncRecord, delay_ns: f64) -> Self {
+        let correction_sync_ns = sync.correction as f64 / SCALE;
+        let offset_ns = difference(sync.t2, sync.t1) - correction_sync_ns - delay_ns;
+        Self {
+            seq: sync.sequence,
+            sync_seq: sync.sequence,
+            t1: sync.t1,
+            t2: sync.t2,
+            t3: 0,
+            t4: 0,
+            correction_sync_ns,
+            correction_delay_ns: 0.0,
+            n_sync: 0,
+            n_delay: 0,
+            n_response: 0,
+            saturated: false,
+            raw_ns: offset_ns,
+            compensated_ns: offset_ns,
+            raw_delay_ns: delay_ns,
+            compensated_delay_ns: delay_ns,
         }
     }
 
@@ -270,7 +383,7 @@ mod tests {
                 count_in_correction: 1,
                 ..delay(2, 50_000, 14_000)
             }],
-            counters: ClientCounters::default(),
+            ..Recording::default()
         };
         recording.join(|id| {
             let sync =
@@ -290,10 +403,41 @@ mod tests {
             // The second one waited long: it completed after the third.
             syncs: vec![sync(1, 0, 10), sync(3, 200, 10), sync(2, 100, 500)],
             delays: vec![delay(7, 5, 1), delay(8, 150, 1), delay(9, 210, 1), delay(10, 700, 1)],
-            counters: ClientCounters::default(),
+            ..Recording::default()
         };
         let pairs: Vec<_> =
             recording.samples(SCALE_US).iter().map(|sample| (sample.seq, sample.sync_seq)).collect();
         assert_eq!(pairs, [(8, 1), (9, 3), (10, 2)]);
+    }
+
+    #[test]
+    fn peers_take_the_mean_of_their_own_exchange_and_marks_of_all_three_messages_count() {
+        let exchange = PeerDelayRecord {
+            sequence: 5,
+            source: CLIENT,
+            peer: SERVER,
+            t1: T,
+            t2: T + 24_000,
+            t3: T + 30_000,
+            t4: T + 44_000,
+            correction_request: 0,
+            correction_response: 10_000 << 16,
+            count_request: 2,
+            count_response: 0,
+            converted_ns: [0.0, 0.0],
+        };
+        let mut recording = Recording {
+            syncs: vec![sync(1, 0, 9), SyncRecord { count: 3, ..sync(2, 50_000, 34_000) }],
+            peer_delays: vec![exchange],
+            ..Recording::default()
+        };
+        // An edge put the answer's mark into its correctionField: the path takes 4 us, 24 and 14 us with their waits.
+        recording.join(|id| (id.message_type == 3 && id.source_port_identity == [1; 10]).then_some(10_000));
+        let samples = recording.samples(SCALE_US);
+        assert_eq!(samples.len(), 1, "the first Sync came before any delay was known");
+        let sample = samples[0];
+        assert_eq!((sample.raw_delay_ns, sample.compensated_delay_ns), (19_000.0, 4_000.0));
+        assert_eq!((sample.raw_ns, sample.compensated_ns), (15_000.0, 0.0));
+        assert_eq!((sample.n_sync, sample.n_delay, sample.n_response, sample.saturated), (3, 2, 1, false));
     }
 }

@@ -203,6 +203,7 @@ mod tests {
         correction_delay_ns: 0.0,
         n_sync: 0,
         n_delay: 0,
+        n_response: 0,
         saturated: false,
         raw_ns: 0.0,
         compensated_ns: 0.0,

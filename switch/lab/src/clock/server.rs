@@ -1,4 +1,4 @@
-//! The side that is measured against: Announce, two-step Sync, and an answer to every Delay_Req.
+//! The side that is measured against: Announce, two-step Sync, and an answer to every Delay_Req and Pdelay_Req.
 
 use super::{
     ClockError, DEFAULT_INTERVAL, PortIdentity, ServerReport, Transport,
@@ -111,6 +111,13 @@ impl Server {
     }
 
     fn answer(&mut self, received: &Received) -> Result<(), ClockError> {
+        if let Ok(request) = &received.message
+            && let Some(response) = self.serving.peer_answer(request, received.at)
+        {
+            let sent = self.sockets.send_event(&response)?;
+            let follow_up = self.serving.peer_follow_up(request, sent);
+            return follow_up.map_or(Ok(()), |message| self.sockets.send_general(&message));
+        }
         let response = match &received.message {
             Ok(request) => self.serving.answer(request, received.at),
             Err(_) => {

@@ -23,9 +23,9 @@ pub struct ServerReport {
     pub syncs: u64,
     /// Syncs that the kernel refused or gave no transmit stamp for: no Follow_Up.
     pub syncs_without_stamp: u64,
-    /// Delay_Reqs answered.
+    /// Delay_Reqs and Pdelay_Reqs answered.
     pub delay_requests: u64,
-    /// Delay_Reqs without a receive stamp: not answered.
+    /// Those without a receive stamp, and Pdelay_Reqs whose answer got no transmit stamp: not answered, or not in full.
     pub delay_requests_without_stamp: u64,
     /// Delay_Reqs with a marking word of no valid mode: answered, the word sent back as it is.
     pub invalid_words: u64,
@@ -121,6 +121,35 @@ impl Serving {
             }
         }
         Some(response)
+    }
+
+    /// The Pdelay_Resp to a Pdelay_Req that arrived `at`. [`Serving::peer_follow_up`] comes after it.
+    pub(crate) fn peer_answer(&mut self, request: &Message, at: Option<u64>) -> Option<Message> {
+        if !matches!(request.body, Body::PdelayReq { .. }) || request.domain != self.domain {
+            return None;
+        }
+        let Some(receive_ns) = at else {
+            self.report.delay_requests_without_stamp += 1;
+            return None;
+        };
+        let body = Body::PdelayResp { receive_ns, requesting: request.source };
+        let mut response = self.message(request.sequence, self.interval, body);
+        response.flags = flags::TWO_STEP;
+        Some(response)
+    }
+
+    /// The Pdelay_Resp_Follow_Up of an answer that was sent at `origin_ns`: it brings the request's correctionField back
+    /// (clause 11.4.2), and its word, whatever its mode: no switch marks this message.
+    pub(crate) fn peer_follow_up(&mut self, request: &Message, origin_ns: Option<u64>) -> Option<Message> {
+        let Some(origin_ns) = origin_ns else {
+            self.report.delay_requests_without_stamp += 1;
+            return None;
+        };
+        self.report.delay_requests += 1;
+        self.report.invalid_words += u64::from(Word::decode(request.word).is_err());
+        let body = Body::PdelayRespFollowUp { origin_ns, requesting: request.source };
+        let message = self.message(request.sequence, self.interval, body);
+        Some(Message { word: request.word, correction: request.correction, ..message })
     }
 
     fn message(&self, sequence: u16, interval: Duration, body: Body) -> Message {

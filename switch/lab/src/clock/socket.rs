@@ -12,7 +12,7 @@ use etherparse::{EtherType, Ethernet2Header};
 use nix::{
     errno::Errno,
     sys::socket::{
-        ControlMessageOwned, MsgFlags, TimestampingFlag, recvmsg, setsockopt,
+        ControlMessageOwned, MsgFlags, SockaddrStorage, TimestampingFlag, recvmsg, setsockopt,
         sockopt::{BindToDevice, Timestamping},
     },
 };
@@ -41,6 +41,10 @@ pub(crate) const GROUP_L2: [u8; 6] = [0x01, 0x1B, 0x19, 0, 0, 0];
 pub(crate) const GROUP_V4: Ipv4Addr = Ipv4Addr::new(224, 0, 1, 129);
 /// IPv6 destination with global scope (Annex D.3).
 pub(crate) const GROUP_V6: Ipv6Addr = Ipv6Addr::new(0xFF0E, 0, 0, 0, 0, 0, 0, 0x181);
+/// The same three for peer delay.
+pub(crate) const PEERS_L2: [u8; 6] = [0x01, 0x80, 0xC2, 0, 0, 0x0E];
+pub(crate) const PEERS_V4: Ipv4Addr = Ipv4Addr::new(224, 0, 0, 107);
+pub(crate) const PEERS_V6: Ipv6Addr = Ipv6Addr::new(0xFF02, 0, 0, 0, 0, 0, 0, 0x6B);
 /// Octets that UDP over IPv6 carries behind the message (Annex D.1).
 pub(crate) const TRAILER_V6: usize = 2;
 /// How long a transmit stamp may take; veth gives it within the call.
@@ -73,9 +77,13 @@ pub(super) struct Received {
 }
 
 /// What a socket gave.
-struct Stamped {
-    octets: Vec<u8>,
-    at: Option<u64>,
+#[derive(Debug)]
+pub(super) struct Stamped {
+    pub(super) octets: Vec<u8>,
+    /// CLOCK_REALTIME in nanoseconds; `None` without a stamp.
+    pub(super) at: Option<u64>,
+    /// Who sent it, of UDP.
+    pub(super) from: Option<SocketAddr>,
 }
 
 impl Sockets {
@@ -91,16 +99,16 @@ impl Sockets {
         })?;
         let (event, general) = match transport {
             Transport::NtpV4 | Transport::NtpV6 => {
-                return Err(fail("transport", "write l2, udp4 or udp6, or use `plimsoll sim`")(
-                    io::Error::other(format!("{transport} is simulated only")),
-                ));
+                return Err(fail("transport", "write l2, udp4 or udp6")(io::Error::other(format!(
+                    "{transport} carries no PTP"
+                ))));
             }
             Transport::L2 => {
-                let open = |ethertype, group| {
-                    packet::open(link.index, ethertype, group)
+                let open = |ethertype, groups| {
+                    packet::open(link.index, ethertype, groups)
                         .map_err(fail("packet socket", "run as root, or with CAP_NET_RAW"))
                 };
-                (open(Some(ETHERTYPE), Some(GROUP_L2))?, open(None, None)?)
+                (open(Some(ETHERTYPE), &[GROUP_L2, PEERS_L2][..])?, open(None, &[])?)
             }
             Transport::UdpV4 | Transport::UdpV6 => {
                 let open = |port| {
@@ -112,13 +120,9 @@ impl Sockets {
                 (open(EVENT_PORT)?, open(GENERAL_PORT)?)
             }
         };
-        let stamps = TimestampingFlag::SOF_TIMESTAMPING_TX_SOFTWARE
-            | TimestampingFlag::SOF_TIMESTAMPING_RX_SOFTWARE
-            | TimestampingFlag::SOF_TIMESTAMPING_SOFTWARE;
-        setsockopt(&event, Timestamping, &stamps).map_err(|e| {
-            fail("setsockopt SO_TIMESTAMPING", "use a kernel with network timestamping")(e.into())
-        })?;
-        Ok(Self { transport, link, mac, event, general, control: vec![0; CONTROL] })
+        stamp(&event)
+            .map_err(fail("setsockopt SO_TIMESTAMPING", "use a kernel with network timestamping"))?;
+        Ok(Self { transport, link, mac, event, general, control: control() })
     }
 
     /// Port 1 of a clock on this interface.
@@ -129,44 +133,36 @@ impl Sockets {
     /// Sends an event message; when it left, where the kernel told (CLOCK_REALTIME, ns).
     pub(super) fn send_event(&mut self, message: &Message) -> Result<Option<u64>, ClockError> {
         let octets = message.encode();
-        if !self.send(self.event.as_fd(), EVENT_PORT, &octets)? {
+        let peers = message.body.is_peer_delay();
+        if !self.send(self.event.as_fd(), EVENT_PORT, peers, &octets)? {
             return Ok(None);
         }
-        let deadline = Instant::now() + STAMP_PATIENCE;
-        loop {
-            match self.read(true)? {
-                Some(sent) if sent.octets.windows(octets.len()).any(|part| part == octets) => {
-                    return Ok(sent.at);
-                }
-                // The stamp of an earlier message, given up.
-                Some(_) => {}
-                None => {
-                    let left = deadline.saturating_duration_since(Instant::now());
-                    if left.is_zero() {
-                        return Ok(None);
-                    }
-                    // The error queue is told by POLLERR, which needs no asking.
-                    self.poll(&mut [PollFd::new(&self.event, PollFlags::empty())], left)?;
-                }
-            }
-        }
+        sent_at(&self.event, &mut self.control, &octets).map_err(|(call, e)| self.failed(call, e))
     }
 
     /// Sends a general message.
     pub(super) fn send_general(&self, message: &Message) -> Result<(), ClockError> {
-        self.send(self.general.as_fd(), GENERAL_PORT, &message.encode()).map(|_| ())
+        let peers = message.body.is_peer_delay();
+        self.send(self.general.as_fd(), GENERAL_PORT, peers, &message.encode()).map(|_| ())
     }
 
     /// Waits until a message is there or `patience` has passed.
     pub(super) fn wait(&self, patience: Duration) -> Result<(), ClockError> {
         let mut sockets =
             [PollFd::new(&self.event, PollFlags::IN), PollFd::new(&self.general, PollFlags::IN)];
-        self.poll(&mut sockets, patience)
+        wait(&mut sockets, patience).map_err(|e| self.failed("poll", e))
     }
 
     /// A message that is there, events first.
     pub(super) fn receive(&mut self) -> Result<Option<Received>, ClockError> {
-        let Some(Stamped { octets, at }) = self.read(false)? else { return Ok(None) };
+        let mut stamped = None;
+        for socket in [&self.event, &self.general] {
+            stamped = read(socket, &mut self.control, false).map_err(|e| self.failed("recvmsg", e))?;
+            if stamped.is_some() {
+                break;
+            }
+        }
+        let Some(Stamped { octets, at, .. }) = stamped else { return Ok(None) };
         let message = match self.transport {
             Transport::L2 => Message::decode(octets.get(ETHERNET..).unwrap_or_default()),
             _ => Message::decode(&octets),
@@ -175,20 +171,26 @@ impl Sockets {
     }
 
     /// Whether the kernel took the message; an error only where no later one would fare better.
-    fn send(&self, socket: BorrowedFd<'_>, port: u16, message: &[u8]) -> Result<bool, ClockError> {
+    fn send(
+        &self,
+        socket: BorrowedFd<'_>,
+        port: u16,
+        peers: bool,
+        message: &[u8],
+    ) -> Result<bool, ClockError> {
         let mut packet = Vec::with_capacity(ETHERNET + message.len() + TRAILER_V6);
         if self.transport == Transport::L2 {
-            let header =
-                Ethernet2Header { destination: GROUP_L2, source: self.mac, ether_type: EtherType(ETHERTYPE) };
+            let destination = if peers { PEERS_L2 } else { GROUP_L2 };
+            let header = Ethernet2Header { destination, source: self.mac, ether_type: EtherType(ETHERTYPE) };
             packet.extend(header.to_bytes());
         }
         packet.extend(message);
         let group: SocketAddr = match self.transport {
             Transport::L2 => return self.sent(send(socket, &packet, SendFlags::empty()), "send"),
-            Transport::UdpV4 => (GROUP_V4, port).into(),
+            Transport::UdpV4 => (if peers { PEERS_V4 } else { GROUP_V4 }, port).into(),
             _ => {
                 packet.extend([0; TRAILER_V6]);
-                (GROUP_V6, port).into()
+                (if peers { PEERS_V6 } else { GROUP_V6 }, port).into()
             }
         };
         self.sent(sendto(socket, &packet, SendFlags::empty(), &group), "sendto")
@@ -203,54 +205,102 @@ impl Sockets {
         }
     }
 
-    /// One frame from the error queue, or one message from the first socket that has one.
-    fn read(&mut self, error_queue: bool) -> Result<Option<Stamped>, ClockError> {
-        let queue = if error_queue { MsgFlags::MSG_ERRQUEUE } else { MsgFlags::empty() };
-        let sockets = [&self.event, &self.general];
-        let sockets = if error_queue { &sockets[..1] } else { &sockets };
-        for socket in sockets {
-            let mut octets = vec![0; BUFFER];
-            let mut parts = [IoSliceMut::new(&mut octets)];
-            let flags = MsgFlags::MSG_DONTWAIT | queue;
-            let received = recvmsg::<()>(socket.as_raw_fd(), &mut parts, Some(&mut self.control), flags);
-            let (length, at) = match received {
-                Ok(message) => {
-                    let mut at = None;
-                    for part in message.cmsgs().into_iter().flatten() {
-                        if let ControlMessageOwned::ScmTimestampsns(stamps) = part {
-                            at = nanoseconds(stamps.system);
-                        }
-                    }
-                    (message.bytes, at)
-                }
-                // ECONNREFUSED and its like: an answer to an earlier message, not to this call.
-                Err(Errno::EAGAIN | Errno::EINTR | Errno::ECONNREFUSED) => continue,
-                Err(error) => return Err(self.failed("recvmsg", error.into())),
-            };
-            octets.truncate(length);
-            return Ok(Some(Stamped { octets, at }));
-        }
-        Ok(None)
-    }
-
-    fn poll(&self, sockets: &mut [PollFd<'_>], patience: Duration) -> Result<(), ClockError> {
-        let patience =
-            Timespec { tv_sec: patience.as_secs() as i64, tv_nsec: i64::from(patience.subsec_nanos()) };
-        match poll(sockets, Some(&patience)) {
-            Ok(_) | Err(rustix::io::Errno::INTR) => Ok(()),
-            Err(error) => Err(self.failed("poll", error.into())),
-        }
-    }
-
     fn failed(&self, call: &'static str, source: io::Error) -> ClockError {
-        let remedy = match source.raw_os_error() {
-            Some(libc::ENETDOWN | libc::ENODEV | libc::ENXIO) => "set the interface up",
-            Some(libc::ENETUNREACH | libc::EADDRNOTAVAIL | libc::EHOSTUNREACH) => {
-                "give the interface an address of this family"
+        failed(&self.link.name, call, source)
+    }
+}
+
+/// A call that failed on a socket that was open already.
+pub(super) fn failed(interface: &str, call: &'static str, source: io::Error) -> ClockError {
+    let remedy = match source.raw_os_error() {
+        Some(libc::ENETDOWN | libc::ENODEV | libc::ENXIO) => "set the interface up",
+        Some(libc::ENETUNREACH | libc::EADDRNOTAVAIL | libc::EHOSTUNREACH) => {
+            "give the interface an address of this family"
+        }
+        _ => "check the interface",
+    };
+    ClockError::Call { interface: interface.to_owned(), call, remedy, source }
+}
+
+/// Makes the kernel stamp what the socket sends and receives.
+pub(super) fn stamp(socket: &OwnedFd) -> io::Result<()> {
+    let stamps = TimestampingFlag::SOF_TIMESTAMPING_TX_SOFTWARE
+        | TimestampingFlag::SOF_TIMESTAMPING_RX_SOFTWARE
+        | TimestampingFlag::SOF_TIMESTAMPING_SOFTWARE;
+    setsockopt(socket, Timestamping, &stamps).map_err(Into::into)
+}
+
+/// Room for what [`read`] gets beside a message.
+pub(super) fn control() -> Vec<u8> {
+    vec![0; CONTROL]
+}
+
+/// When the kernel gave a message to its driver that was just sent; `None` where it does not tell. What fails is said
+/// with its call.
+pub(super) fn sent_at(
+    socket: &OwnedFd,
+    control: &mut Vec<u8>,
+    octets: &[u8],
+) -> Result<Option<u64>, (&'static str, io::Error)> {
+    let deadline = Instant::now() + STAMP_PATIENCE;
+    loop {
+        match read(socket, control, true).map_err(|e| ("recvmsg", e))? {
+            Some(sent) if sent.octets.windows(octets.len()).any(|part| part == octets) => return Ok(sent.at),
+            // The stamp of an earlier message, given up.
+            Some(_) => {}
+            None => {
+                let left = deadline.saturating_duration_since(Instant::now());
+                if left.is_zero() {
+                    return Ok(None);
+                }
+                // The error queue is told by POLLERR, which needs no asking.
+                wait(&mut [PollFd::new(socket, PollFlags::empty())], left).map_err(|e| ("poll", e))?;
             }
-            _ => "check the interface",
-        };
-        ClockError::Call { interface: self.link.name.clone(), call, remedy, source }
+        }
+    }
+}
+
+/// A message that is there, or a frame from the error queue.
+pub(super) fn read(
+    socket: &OwnedFd,
+    control: &mut Vec<u8>,
+    error_queue: bool,
+) -> io::Result<Option<Stamped>> {
+    let queue = if error_queue { MsgFlags::MSG_ERRQUEUE } else { MsgFlags::empty() };
+    let mut octets = vec![0; BUFFER];
+    let mut parts = [IoSliceMut::new(&mut octets)];
+    let flags = MsgFlags::MSG_DONTWAIT | queue;
+    let received = recvmsg::<SockaddrStorage>(socket.as_raw_fd(), &mut parts, Some(control), flags);
+    let (length, at, from) = match received {
+        Ok(message) => {
+            let mut at = None;
+            for part in message.cmsgs().into_iter().flatten() {
+                if let ControlMessageOwned::ScmTimestampsns(stamps) = part {
+                    at = nanoseconds(stamps.system);
+                }
+            }
+            (message.bytes, at, message.address.and_then(address))
+        }
+        // ECONNREFUSED and its like: an answer to an earlier message, not to this call.
+        Err(Errno::EAGAIN | Errno::EINTR | Errno::ECONNREFUSED) => return Ok(None),
+        Err(error) => return Err(error.into()),
+    };
+    octets.truncate(length);
+    Ok(Some(Stamped { octets, at, from }))
+}
+
+fn address(storage: SockaddrStorage) -> Option<SocketAddr> {
+    let v4 = storage.as_sockaddr_in().map(|it| SocketAddr::V4((*it).into()));
+    v4.or_else(|| storage.as_sockaddr_in6().map(|it| SocketAddr::V6((*it).into())))
+}
+
+/// Waits for one of these, or until `patience` has passed.
+pub(super) fn wait(sockets: &mut [PollFd<'_>], patience: Duration) -> io::Result<()> {
+    let patience =
+        Timespec { tv_sec: patience.as_secs() as i64, tv_nsec: i64::from(patience.subsec_nanos()) };
+    match poll(sockets, Some(&patience)) {
+        Ok(_) | Err(rustix::io::Errno::INTR) => Ok(()),
+        Err(error) => Err(error.into()),
     }
 }
 
@@ -277,9 +327,13 @@ fn open_udp(link: &Link, transport: Transport, port: u16) -> io::Result<OwnedFd>
     }
     bind(&socket, &any)?;
     if v4 {
-        sockopt::set_ip_add_membership_with_ifindex(&socket, &GROUP_V4, &Ipv4Addr::UNSPECIFIED, link.index)?;
+        for group in [GROUP_V4, PEERS_V4] {
+            sockopt::set_ip_add_membership_with_ifindex(&socket, &group, &Ipv4Addr::UNSPECIFIED, link.index)?;
+        }
     } else {
-        sockopt::set_ipv6_add_membership(&socket, &GROUP_V6, link.index)?;
+        for group in [GROUP_V6, PEERS_V6] {
+            sockopt::set_ipv6_add_membership(&socket, &group, link.index)?;
+        }
     }
     Ok(socket)
 }

@@ -16,7 +16,7 @@ pub enum Transport {
     /// UDP over IPv6, to ff0e::181.
     #[serde(rename = "udp6")]
     UdpV6,
-    /// NTP over UDP and IPv4, to port 123, with the marking extension field. Simulated only, for now.
+    /// NTP over UDP and IPv4, to port 123; of the built-in clock with the marking extension field.
     #[serde(rename = "ntp4")]
     NtpV4,
     /// NTP over UDP and IPv6.
@@ -25,9 +25,10 @@ pub enum Transport {
 }
 
 impl Transport {
+    /// All of them.
+    pub const ALL: [Self; 5] = [Self::L2, Self::UdpV4, Self::UdpV6, Self::NtpV4, Self::NtpV6];
     /// Those of PTP.
     pub const PTP: [Self; 3] = [Self::L2, Self::UdpV4, Self::UdpV6];
-    const ALL: [Self; 5] = [Self::L2, Self::UdpV4, Self::UdpV6, Self::NtpV4, Self::NtpV6];
 
     /// Its name in files, arguments and results.
     pub const fn name(self) -> &'static str {
@@ -71,11 +72,11 @@ impl fmt::Display for Transport {
 impl FromStr for Transport {
     type Err = String;
 
-    /// One of PTP's, since only these are run.
+    /// One of them.
     fn from_str(text: &str) -> Result<Self, String> {
-        Self::of_name(text)
-            .filter(|transport| !transport.is_ntp())
-            .ok_or_else(|| format!("{text:?} is no transport of PTP; write l2, udp4 or udp6"))
+        Self::of_name(text).ok_or_else(|| {
+            format!("{text:?} carries neither PTP nor NTP; write l2, udp4 or udp6, or ntp4 or ntp6")
+        })
     }
 }
 
@@ -86,7 +87,7 @@ mod tests {
     #[test]
     fn a_transport_has_one_name_everywhere_and_linuxptp_s_is_read() {
         for transport in Transport::ALL {
-            assert_eq!(Transport::of_name(transport.name()), Some(transport));
+            assert_eq!(transport.name().parse(), Ok(transport));
             let json = serde_json::to_string(&transport).unwrap();
             assert_eq!(json, format!("\"{transport}\""));
             assert_eq!(serde_json::from_str::<Transport>(&json).unwrap(), transport);
@@ -95,9 +96,7 @@ mod tests {
             assert_eq!(transport.linuxptp_name().unwrap().parse(), Ok(transport));
         }
         assert_eq!("udpv4".parse(), Ok(Transport::UdpV4));
-        for other in ["tcp", "ntp4"] {
-            let told = format!("{other:?} is no transport of PTP; write l2, udp4 or udp6");
-            assert_eq!(other.parse::<Transport>(), Err(told));
-        }
+        let told = "\"tcp\" carries neither PTP nor NTP; write l2, udp4 or udp6, or ntp4 or ntp6";
+        assert_eq!("tcp".parse::<Transport>(), Err(told.into()));
     }
 }

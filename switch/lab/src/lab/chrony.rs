@@ -1,12 +1,11 @@
 //! A pair of unmodified chronyds: a server, a client that measures and one that follows, and taps beside them.
 
-use super::pair::{Ended, Ends, INTERFACE, Seen, Seized, Served, log_interval, spawn};
+use super::pair::{Ended, Ends, INTERFACE, Seen, Seized, Served, address, log_interval, spawn};
 use super::{Lab, LabError};
 use crate::chronyd::{Certificate, Client, Measurement, Meter, Security, Server, Settings, Tap};
-use crate::clock::{ClientCounters, Transport};
+use crate::clock::ClientCounters;
 use crate::daemon::{LogLine, Logged, realtime};
 use crate::topology::{Carrier, ClockPlan, SecurityMode, random_seed};
-use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -22,10 +21,7 @@ pub(super) fn start(lab: &Lab, plan: &ClockPlan, stop: &Arc<AtomicBool>) -> Resu
     let fail = LabError::daemon(&plan.name);
     let hosts = &lab.topology().hosts;
     let (server, client) = (&hosts[plan.server], &hosts[plan.client]);
-    let address = match plan.transport {
-        Transport::NtpV6 => IpAddr::V6(server.v6),
-        _ => IpAddr::V4(server.v4),
-    };
+    let address = address(plan, server);
     let security = match plan.security {
         SecurityMode::None => Security::None,
         SecurityMode::Key => Security::Key(std::array::from_fn(|_| random_seed() as u8)),

@@ -2,13 +2,14 @@
 
 use super::{Lab, LabError, chrony, shim};
 use crate::clock::{
-    Client, ClientConfig, ClientCounters, ClockSample, DelayRecord, Recording, Server, ServerConfig,
-    SyncRecord,
+    Client, ClientConfig, ClientCounters, ClockSample, DelayRecord, NtpClient, NtpServer, Recording, Server,
+    ServerConfig, SyncRecord, Transport,
 };
 use crate::daemon::Logged;
 use crate::record::tally::Totals;
-use crate::topology::{ClockPlan, Compensation, Daemon, SecurityMode, Topology};
+use crate::topology::{ClockPlan, Compensation, Daemon, HostPlan, SecurityMode, Topology};
 use crate::{chronyd, ptp4l};
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
@@ -101,6 +102,16 @@ impl Ended {
     ) -> (Vec<ClockSample>, ClientCounters) {
         let scale = plan.scale(topology.marking.as_ref(), topology.ecn.as_ref());
         match &mut self.seen {
+            // ptp4l tells nothing of its Pdelay messages but what they come to.
+            Seen::Messages(recording) if !plan.tells_raw() => {
+                let said = self.logged.as_ref().map_or(&[][..], |logged| &logged.said);
+                let sample = |sync: &SyncRecord| {
+                    let before = said.partition_point(|line| line.at <= sync.t2);
+                    let delay = said[..before].iter().rev().find_map(|line| line.delay_ns)?;
+                    Some(ClockSample::by_path_delay(sync, delay))
+                };
+                (recording.syncs.iter().filter_map(sample).collect(), recording.counters)
+            }
             Seen::Messages(recording) => {
                 recording.join(|id| Some(totals.converted_on_the_way(plan, id)));
                 (recording.samples(scale), recording.counters)
@@ -169,6 +180,7 @@ impl Pair {
         let stop = Stop(Arc::new(AtomicBool::new(false)));
         let shims = shim::attach(lab, plan)?;
         let (client, server) = match plan.daemon {
+            Daemon::Plimsoll if plan.transport.is_ntp() => built_in_ntp(lab, plan, &stop.0)?,
             Daemon::Plimsoll => built_in(lab, plan, &stop.0)?,
             Daemon::Ptp4l => linuxptp(lab, plan, &stop.0)?,
             Daemon::Chronyd => chrony::start(lab, plan, &stop.0)?,
@@ -203,6 +215,39 @@ impl Pair {
     }
 }
 
+/// The built-in clock by NTP.
+fn built_in_ntp(lab: &Lab, plan: &ClockPlan, stop: &Arc<AtomicBool>) -> Result<Ends, LabError> {
+    let fail = LabError::clock(&plan.name);
+    let hosts = &lab.topology().hosts;
+    let (serving, asking) = (&hosts[plan.server], &hosts[plan.client]);
+    let mut server = lab
+        .host(plan.server)
+        .run_in(|| NtpServer::open(ServerConfig::new(INTERFACE, plan.transport)))
+        .map_err(LabError::namespace(&serving.name))?
+        .map_err(&fail)?;
+    let config = ClientConfig {
+        interval: Duration::from_nanos(plan.interval_ns),
+        seed: plan.seed,
+        ..ClientConfig::new(INTERFACE, plan.transport)
+    };
+    let address = address(plan, serving);
+    let mut client = lab
+        .host(plan.client)
+        .run_in(|| NtpClient::open(config, address))
+        .map_err(LabError::namespace(&asking.name))?
+        .map_err(&fail)?;
+    let (stop_server, stop_client) = (Arc::clone(stop), Arc::clone(stop));
+    let fail_client = fail.clone();
+    let server = spawn(&plan.name, move || server.run(&stop_server).map(drop).map_err(fail))?;
+    let client = spawn(&plan.name, move || {
+        let seen = client.run(&stop_client).map_err(fail_client)?;
+        let seized = |(sync, delay)| Seized { sync, delay, measured: None };
+        let exchanges = seen.exchanges.into_iter().map(seized).collect();
+        Ok(Ended::of(Seen::Exchanges(exchanges, seen.counters)))
+    })?;
+    Ok((client, Served::Plimsoll(server)))
+}
+
 fn built_in(lab: &Lab, plan: &ClockPlan, stop: &Arc<AtomicBool>) -> Result<Ends, LabError> {
     let fail = LabError::clock(&plan.name);
     let interval = Duration::from_nanos(plan.interval_ns);
@@ -218,6 +263,7 @@ fn built_in(lab: &Lab, plan: &ClockPlan, stop: &Arc<AtomicBool>) -> Result<Ends,
         domain: plan.domain,
         interval,
         seed: plan.seed,
+        delay: plan.delay,
         ..ClientConfig::new(INTERFACE, plan.transport)
     };
     let mut client = lab
@@ -254,6 +300,14 @@ fn linuxptp(lab: &Lab, plan: &ClockPlan, stop: &Arc<AtomicBool>) -> Result<Ends,
         Ok(Ended { logged, ..Ended::of(Seen::Messages(seen.recording)) })
     })?;
     Ok((client, Served::Ptp4l(server)))
+}
+
+/// A host's address, of the family that the clock uses.
+pub(super) fn address(plan: &ClockPlan, host: &HostPlan) -> IpAddr {
+    match plan.transport {
+        Transport::NtpV6 | Transport::UdpV6 => IpAddr::V6(host.v6),
+        _ => IpAddr::V4(host.v4),
+    }
 }
 
 /// The interval as log2 of seconds.

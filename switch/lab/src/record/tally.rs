@@ -168,8 +168,9 @@ impl Totals {
 
     /// Nanoseconds that edges and transparent clocks added to a message of this clock pair.
     pub(crate) fn converted_on_the_way(&self, plan: &ClockPlan, message: &MessageId) -> u64 {
-        // Requests go to the server, Syncs to the client.
-        self.converted(if message.message_type == 1 { &plan.to_server } else { &plan.to_client }, message)
+        // Requests go to the server, Syncs and a peer's answers to the client.
+        let to_server = matches!(message.message_type, 1 | 2);
+        self.converted(if to_server { &plan.to_server } else { &plan.to_client }, message)
     }
 
     /// Nanoseconds that those on this way added to a message.

@@ -28,6 +28,8 @@ pub struct ClockOutcome {
     pub logged: Option<Logged>,
     /// What came to nothing at the client, settling included.
     pub counters: ClientCounters,
+    /// Whether `raw` is known. Where not (ptp4l by peer delay), it is `compensated`, what was measured.
+    pub raw_known: bool,
     /// More messages than sequenceId tells apart.
     pub sequence_repeats: bool,
     /// Each exchange.
@@ -48,6 +50,7 @@ impl ClockOutcome {
             report: ClockReport::new(&plan.name, plan.daemon.name(), plan.transport, &samples)
                 .filtered(plan.filter, &samples),
             compensation: plan.compensation,
+            raw_known: plan.tells_raw() || plan.compensation == Compensation::None,
             logged,
             counters,
             sequence_repeats: repeats

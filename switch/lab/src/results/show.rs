@@ -13,6 +13,15 @@ impl fmt::Display for Outcome {
             writeln!(f, "offset error: raw, compensated, improvement")?;
             writeln!(f, "{}", self.clock_table())?;
             for clock in &self.clocks {
+                if !clock.raw_known {
+                    writeln!(
+                        f,
+                        "{}: compensated is what it measured; it does not tell by which Pdelay messages, so that raw is \
+                         another pair's to tell\n",
+                        clock.report.name
+                    )?;
+                    continue;
+                }
                 let own = match clock.compensation {
                     Compensation::None | Compensation::Clock => continue,
                     Compensation::Host => {
@@ -135,12 +144,16 @@ impl Outcome {
                         },
                     ),
                 };
+                let (raw, improvement) = match clock.raw_known {
+                    true => (time(raw), improvement),
+                    false => ("-".to_owned(), "-".to_owned()),
+                };
                 table.row(vec![
                     once(r.name.clone()),
                     once(r.daemon.clone()),
                     once(r.transport.to_string()),
                     error,
-                    time(raw),
+                    raw,
                     compensated,
                     improvement,
                     once(r.samples.to_string()),
@@ -311,6 +324,7 @@ mod tests {
             compensation,
             logged: None,
             counters: ClientCounters::default(),
+            raw_known: true,
             sequence_repeats: false,
             samples: Vec::new(),
         }

@@ -4,7 +4,7 @@ use crate::clock::{
     Transport,
     message::{ETHERTYPE, EVENT_PORT, GENERAL_PORT},
     ntp,
-    socket::{GROUP_L2, GROUP_V4, GROUP_V6, TRAILER_V6},
+    socket::{GROUP_L2, GROUP_V4, GROUP_V6, PEERS_L2, PEERS_V4, PEERS_V6, TRAILER_V6},
 };
 use crate::topology::HostPlan;
 use etherparse::{EtherType, Ethernet2Header, PacketBuilder, PacketBuilderStep, UdpHeader};
@@ -84,22 +84,30 @@ impl Headers {
     }
 }
 
-/// A PTP message as its host sends it.
-pub(super) fn ptp(from: &HostPlan, transport: Transport, event: bool, message: &[u8]) -> (Vec<u8>, Class) {
+/// A PTP message as its host sends it; messages of peer delay have groups of their own.
+pub(super) fn ptp(
+    from: &HostPlan,
+    transport: Transport,
+    event: bool,
+    peers: bool,
+    message: &[u8],
+) -> (Vec<u8>, Class) {
     let port = if event { EVENT_PORT } else { GENERAL_PORT };
     let frame = match transport {
         Transport::UdpV4 => {
-            let [_, a, b, c] = GROUP_V4.octets();
-            udp(from, [0x01, 0x00, 0x5E, a & 0x7F, b, c], GROUP_V4.into(), 1, port, message)
+            let group = if peers { PEERS_V4 } else { GROUP_V4 };
+            let [_, a, b, c] = group.octets();
+            udp(from, [0x01, 0x00, 0x5E, a & 0x7F, b, c], group.into(), 1, port, message)
         }
         Transport::UdpV6 => {
-            let [.., a, b, c, d] = GROUP_V6.octets();
+            let group = if peers { PEERS_V6 } else { GROUP_V6 };
+            let [.., a, b, c, d] = group.octets();
             let message = [message, &[0; TRAILER_V6]].concat();
-            udp(from, [0x33, 0x33, a, b, c, d], GROUP_V6.into(), 1, port, &message)
+            udp(from, [0x33, 0x33, a, b, c, d], group.into(), 1, port, &message)
         }
         Transport::L2 | Transport::NtpV4 | Transport::NtpV6 => {
-            let header =
-                Ethernet2Header { destination: GROUP_L2, source: from.mac, ether_type: EtherType(ETHERTYPE) };
+            let destination = if peers { PEERS_L2 } else { GROUP_L2 };
+            let header = Ethernet2Header { destination, source: from.mac, ether_type: EtherType(ETHERTYPE) };
             [&header.to_bytes()[..], message].concat()
         }
     };
@@ -216,7 +224,8 @@ mod tests {
         for transport in Transport::PTP {
             for (event, kind) in [(true, Kind::PtpEvent), (false, Kind::PtpGeneral)] {
                 let body = if event { message.body } else { Body::FollowUp { origin_ns: 0 } };
-                let (frame, info) = ptp(&hosts[0], transport, event, &Message { body, ..message }.encode());
+                let (frame, info) =
+                    ptp(&hosts[0], transport, event, false, &Message { body, ..message }.encode());
                 assert_eq!(info.kind, kind, "{transport}");
                 assert!(transport == Transport::L2 || is_right(&frame), "{transport}");
             }

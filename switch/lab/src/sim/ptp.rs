@@ -27,7 +27,10 @@ struct Speaker {
 impl Speaker {
     /// Sends a message; when its first bit leaves, where there is room for it.
     fn say(&self, event: bool, message: &Message, now: Nanos, net: &mut Net) -> Option<u64> {
-        let (frame, info) = octets::ptp(&self.host, self.transport, event, &message.encode());
+        let (frame, info) = {
+            let peers = message.body.is_peer_delay();
+            octets::ptp(&self.host, self.transport, event, peers, &message.encode())
+        };
         net.send_message(self.number, self.clock, &frame, info, now).map(|start| start.0)
     }
 }
@@ -66,7 +69,7 @@ impl PtpPair {
         Self {
             interval: plan.interval_ns,
             serving: Serving::new(identity(&server), plan.domain, interval, PRIORITY, None),
-            measuring: Measuring::new(identity(&client), plan.domain, interval),
+            measuring: Measuring::new(identity(&client), plan.domain, interval, plan.delay),
             server,
             client,
             next_sync,
@@ -119,9 +122,15 @@ impl PtpPair {
         }
         if host == self.server.number
             && let Ok(message) = message
-            && let Some(response) = self.serving.answer(&message, Some(now.0))
         {
-            self.server.say(false, &response, now, net);
+            if let Some(response) = self.serving.peer_answer(&message, Some(now.0)) {
+                let sent = self.server.say(true, &response, now, net);
+                if let Some(follow_up) = self.serving.peer_follow_up(&message, sent) {
+                    self.server.say(false, &follow_up, now, net);
+                }
+            } else if let Some(response) = self.serving.answer(&message, Some(now.0)) {
+                self.server.say(false, &response, now, net);
+            }
         }
     }
 

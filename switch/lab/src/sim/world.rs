@@ -12,7 +12,7 @@ use super::{
     truth::Truth,
 };
 use crate::clock::Transport;
-use plimsoll_classify::{Flags, Kind};
+use plimsoll_classify::{Class, Flags, Kind};
 use plimsoll_core::{FrameId, Nanos, Pool};
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -175,6 +175,7 @@ impl World {
             }
             Owner::Clock(clock) => clock as usize,
         };
+        let ecn = ecn_of(self.net.frames.bytes(frame), &facts.info);
         let mut heard = std::mem::take(&mut self.heard);
         heard.clear();
         heard.extend_from_slice(
@@ -183,7 +184,7 @@ impl World {
         self.net.frames.free(frame);
         if matches!(facts.info.kind, Kind::NtpRequest | Kind::NtpResponse) {
             if let Clock::Ntp(pair) = &mut self.clocks[clock] {
-                pair.receive(host, &heard, now, &mut self.net);
+                pair.receive(host, &heard, ecn, now, &mut self.net);
             }
         } else {
             let over = match facts.info.flags {
@@ -200,5 +201,15 @@ impl World {
             }
         }
         self.heard = heard;
+    }
+}
+
+/// The ECN bits of an IP packet (RFC 3168); 0 of others.
+fn ecn_of(frame: &[u8], info: &Class) -> u8 {
+    let octet = frame.get(usize::from(info.l3) + 1).copied().unwrap_or(0);
+    match info.flags {
+        flags if flags.has(Flags::IPV4) => octet & 3,
+        flags if flags.has(Flags::IPV6) => octet >> 4 & 3,
+        _ => 0,
     }
 }

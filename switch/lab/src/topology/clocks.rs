@@ -120,6 +120,12 @@ pub struct ClockPlan {
 }
 
 impl ClockPlan {
+    /// Whether it is known what it would have measured without help: of each message that it measures by, its times and
+    /// what others did to it are told.
+    pub fn tells_raw(&self) -> bool {
+        !(self.daemon == Daemon::Ptp4l && self.delay == DelayMechanism::P2p)
+    }
+
     /// What a mark means to this clock, in a network that marks so.
     pub(crate) fn scale(&self, counters: Option<&MarkConfig>, ecn: Option<&EcnConfig>) -> MarkScale {
         let delta_ps = match self.carrier {

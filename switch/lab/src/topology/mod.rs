@@ -228,13 +228,6 @@ impl Topology {
 
     /// What of this network exists in the simulator only: the place, why, and what to write for a lab.
     pub fn simulated_only(&self) -> Option<[String; 3]> {
-        let ntp = self.clocks.iter().find(|c| c.daemon == Daemon::Plimsoll && c.transport.is_ntp()).map(|clock| {
-            [
-                format!("clock {}", clock.name),
-                format!("{} exists in `plimsoll sim` only", clock.transport),
-                "write transport = \"udp4\", or run `plimsoll sim`".into(),
-            ]
-        });
         let uncapped = || {
             let flow = self.flows.iter().find(|flow| flow.spec.mtu == UNCAPPED)?;
             Some([
@@ -253,7 +246,7 @@ impl Topology {
                 ]
             })
         };
-        ntp.or_else(uncapped).or_else(crowded)
+        uncapped().or_else(crowded)
     }
 
     /// Octets of memory that its switches reserve.

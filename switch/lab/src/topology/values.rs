@@ -153,9 +153,6 @@ pub(super) struct TransportName(pub(super) Transport);
 impl<'de> Deserialize<'de> for TransportName {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let text = String::deserialize(deserializer)?;
-        Transport::of_name(&text).map(Self).ok_or_else(|| {
-            let remedy = "write l2, udp4 or udp6, or ntp4 or ntp6";
-            de::Error::custom(format!("{text:?} carries neither PTP nor NTP; {remedy}"))
-        })
+        text.parse().map(Self).map_err(de::Error::custom)
     }
 }

@@ -55,7 +55,7 @@ pub(crate) struct Bare {
 impl Bare {
     pub(crate) fn open(namespace: &Namespace, interface: &str) -> Self {
         let link = Netlink::open_in(namespace).unwrap().link(interface).unwrap();
-        let open = || packet::open(link.index, Some(ETHERTYPE), Some([1, 0x1B, 0x19, 0, 0, 0])).unwrap();
+        let open = || packet::open(link.index, Some(ETHERTYPE), &[[1, 0x1B, 0x19, 0, 0, 0]]).unwrap();
         let socket = namespace.run_in(open).unwrap();
         rustix::io::ioctl_fionbio(&socket, true).unwrap();
         Self { socket: socket.into(), mac: link.mac.unwrap() }
