@@ -272,6 +272,7 @@ impl Hop {
                     seed: self.seed,
                     mtu: 1500,
                     dscp: 0,
+                    cycle: None,
                 };
                 // Somebody must own the port, or each packet is answered by an ICMP error.
                 let _socket = to.namespace.run_in(|| std::net::UdpSocket::bind(target))?.context("bind")?;

@@ -80,6 +80,7 @@ fn frames_have_the_octets_that_were_asked_for() {
             seed: 1,
             mtu: 1500,
             dscp: 0,
+            cycle: None,
         };
         run(&cable, spec.clone(), target, Duration::from_millis(100));
         let before = counters(&cable);
@@ -118,6 +119,7 @@ fn losses_are_those_of_the_queue_that_made_them() {
         seed: 1,
         mtu: 1500,
         dscp: 0,
+        cycle: None,
     };
     run(&cable, spec.clone(), "10.77.0.2:5001", Duration::from_millis(100));
     tc(&["qdisc", "add", "dev", ONE, "root", "tbf", "rate", "10mbit", "burst", "3000", "limit", "20000"]);

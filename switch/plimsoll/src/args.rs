@@ -1,11 +1,14 @@
 //! The command line.
 
-use std::path::PathBuf;
+use std::{net::IpAddr, path::PathBuf};
 
 use clap::builder::{PathBufValueParser, TypedValueParser};
 use clap::{Args as ClapArgs, Parser, Subcommand, ValueEnum};
 use plimsoll_core::Span;
-use plimsoll_lab::{clock::Transport, record::RecordFile};
+use plimsoll_lab::{
+    clock::{DelayMechanism, FilterChoice, Transport},
+    record::RecordFile,
+};
 
 /// A software switch that marks congestion on PTP and NTP messages, so that clocks can subtract it.
 ///
@@ -35,7 +38,7 @@ pub(crate) enum Command {
     Plan(Plan),
     /// Simulate a lab in virtual time: the same switch, file and tables, without the machine
     Sim(Sim),
-    /// Measure with a PTP clock: a server or a free-running client, which never touches the system's clock
+    /// Measure with a PTP or NTP clock: a server or a free-running client, which never touches the system's clock
     Clock(Clock),
 }
 
@@ -239,7 +242,7 @@ pub(crate) struct Sim {
     #[command(flatten)]
     pub(crate) run: LabRun,
     /// Simulate so many seeds, from the given one on, side by side, and print means with their standard errors
-    #[arg(long, value_name = "N", conflicts_with = "record", value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(long, value_name = "N", conflicts_with_all = ["record", "clocks"], value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) repeat: Option<u32>,
 }
 
@@ -260,6 +263,10 @@ pub(crate) struct LabRun {
     /// with depth, r and words as comments (time messages up to 1024 octets, of others the first 128)
     #[arg(long, value_name = "FILE", value_parser = PathBufValueParser::new().try_map(RecordFile::new))]
     pub(crate) record: Option<RecordFile>,
+    /// Write for each clock its exchanges (NAME.csv), a plot of its offset over time (NAME.svg), and what a daemon said of
+    /// itself (NAME-said.csv)
+    #[arg(long, value_name = "DIR")]
+    pub(crate) clocks: Option<PathBuf>,
 }
 
 #[derive(Debug, ClapArgs)]
@@ -282,15 +289,27 @@ pub(crate) struct Clock {
     /// Interface
     #[arg(long)]
     pub(crate) interface: String,
-    /// What carries PTP: l2, udp4 or udp6
+    /// What carries the exchange: PTP over l2, udp4, udp6; NTP with the marking extension field over ntp4, ntp6
     #[arg(long, default_value = "udp4")]
     pub(crate) transport: Transport,
-    /// Interval of Sync and Delay_Req
+    /// How PTP measures the delay of the path: e2e, to the server, or p2p, to the peer; a server answers both
+    #[arg(long, value_name = "E2E|P2P", default_value = "e2e")]
+    pub(crate) delay_mechanism: DelayMechanism,
+    /// The NTP server's address, which a client over ntp4 or ntp6 asks
+    #[arg(long, value_name = "ADDRESS")]
+    pub(crate) server: Option<IpAddr>,
+    /// Interval of Sync and of requests
     #[arg(long, default_value = "15625us")]
     pub(crate) interval: Span,
     /// Delay that one mark stands for. A client compensates with it; a server adds it to its Delay_Resp's correction
     #[arg(long)]
     pub(crate) delta: Option<Span>,
+    /// What a client also makes of its offsets, over the last exchanges
+    #[arg(long, default_value = "none")]
+    pub(crate) filter: FilterArg,
+    /// How many exchanges the filter is long, M
+    #[arg(long, value_name = "M", default_value_t = 10, value_parser = window)]
+    pub(crate) window: usize,
     /// How long to run; until SIGINT otherwise
     #[arg(long)]
     pub(crate) duration: Option<Span>,
@@ -300,6 +319,28 @@ pub(crate) struct Clock {
     /// A client's samples and summary, or a server's counters, as JSON
     #[arg(long)]
     pub(crate) json: bool,
+}
+
+/// M: as many as a file may say.
+fn window(text: &str) -> Result<usize, String> {
+    let longest = FilterChoice::LONGEST;
+    text.parse().ok().filter(|m| (1..=longest).contains(m)).ok_or_else(|| format!("write 1 to {longest}"))
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum FilterArg {
+    /// Each exchange's own offset
+    None,
+    /// The last Sync's delay less the median delay, as ptp4l does it by default
+    MedianDelay,
+    /// The last Sync's delay less the mean delay
+    MeanDelay,
+    /// Median of the offsets
+    MedianOffset,
+    /// Mean of the offsets: a moving average
+    MeanOffset,
+    /// Offset of the exchange with the least round trip
+    MinRtt,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]

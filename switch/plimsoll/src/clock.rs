@@ -1,4 +1,4 @@
-//! `plimsoll clock`: one end of a PTP exchange, as an instrument. No clock is ever set.
+//! `plimsoll clock`: one end of a PTP or NTP exchange, as an instrument. No clock is ever set.
 
 use std::{
     process::ExitCode,
@@ -12,16 +12,22 @@ use std::{
 
 use anyhow::{Result, bail};
 use plimsoll_core::Span;
-use plimsoll_lab::clock::{Client, ClientConfig, ClockReport, MarkScale, Server, ServerConfig};
+use plimsoll_lab::clock::{
+    Client, ClientConfig, ClientCounters, ClockReport, ClockSample, DelayMechanism, FilterChoice, MarkScale,
+    NtpClient, NtpServer, OffsetStatistics, Server, ServerConfig, Transport,
+};
+use plimsoll_model::Filter;
 use serde_json::json;
 
 use crate::{
-    args::{Clock, Role},
+    Usage,
+    args::{Clock, FilterArg, Role},
     interrupt,
     say::{Note, Out},
 };
 
 pub(crate) fn clock(args: &Clock) -> Result<ExitCode> {
+    check(args)?;
     let stop = interrupt::flag()?;
     if let Some(duration) = args.duration {
         stop_after(duration, &stop);
@@ -30,6 +36,32 @@ pub(crate) fn clock(args: &Clock) -> Result<ExitCode> {
         Role::Server => server(args, &stop),
         Role::Client => client(args, &stop),
     }
+}
+
+/// Refuses what does not go together, before anything is opened.
+fn check(args: &Clock) -> Result<()> {
+    let refuse = |text: &str| Err(Usage(text.into()).into());
+    let ntp = args.transport.is_ntp();
+    match (args.role, args.server) {
+        (Role::Client, None) if ntp => {
+            return refuse("--server: an NTP client needs one to ask; write its address");
+        }
+        (Role::Client, Some(server)) if ntp && server.is_ipv4() != (args.transport == Transport::NtpV4) => {
+            return refuse(
+                "--server: its address is not of the transport's family; write ntp4 or ntp6 accordingly",
+            );
+        }
+        (_, Some(_)) if !ntp || args.role == Role::Server => {
+            return refuse(
+                "--server: is of an NTP client; PTP clients find theirs by multicast. Leave it out",
+            );
+        }
+        _ => {}
+    }
+    if ntp && args.delay_mechanism == DelayMechanism::P2p {
+        return refuse("--delay-mechanism: is of PTP alone; leave it out");
+    }
+    Ok(())
 }
 
 /// Raises the flag when the time is over. The thread ends with the process.
@@ -42,35 +74,71 @@ fn stop_after(duration: Span, stop: &Arc<AtomicBool>) {
 }
 
 fn server(args: &Clock, stop: &AtomicBool) -> Result<ExitCode> {
-    let mut server = Server::open(ServerConfig {
+    let config = ServerConfig {
         domain: args.domain,
         interval: Duration::from_nanos(args.interval.nanos()),
         compensate_ps: args.delta.map(|delta| delta.ps),
         ..ServerConfig::new(&args.interface, args.transport)
-    })?;
-    writeln!(Note, "PTP server on {}, {}; SIGINT ends it", args.interface, args.transport);
-    let report = server.run(stop)?;
+    };
+    let (protocol, transport) = (protocol(args), args.transport);
+    let told = || writeln!(Note, "{protocol} server on {}, {transport}; SIGINT ends it", args.interface);
+    let report = if transport.is_ntp() {
+        let mut server = NtpServer::open(config)?;
+        told();
+        server.run(stop)?
+    } else {
+        let mut server = Server::open(config)?;
+        told();
+        server.run(stop)?
+    };
     if args.json {
         writeln!(Out, "{}", serde_json::to_string_pretty(&report)?)?;
+    } else if transport.is_ntp() {
+        writeln!(Out, "{} requests answered", report.delay_requests)?;
     } else {
         writeln!(Out, "{} Syncs sent, {} Delay_Reqs answered", report.syncs, report.delay_requests)?;
     }
     Ok(ExitCode::SUCCESS)
 }
 
-fn client(args: &Clock, stop: &AtomicBool) -> Result<ExitCode> {
-    let mut client = Client::open(ClientConfig {
+fn protocol(args: &Clock) -> &'static str {
+    if args.transport.is_ntp() { "NTP" } else { "PTP" }
+}
+
+/// Measures until the end; the exchanges, and what came to nothing.
+fn measure(args: &Clock, stop: &AtomicBool) -> Result<(Vec<ClockSample>, ClientCounters)> {
+    let config = ClientConfig {
         domain: args.domain,
+        delay: args.delay_mechanism,
         interval: Duration::from_nanos(args.interval.nanos()),
         ..ClientConfig::new(&args.interface, args.transport)
-    })?;
-    writeln!(Note, "PTP client on {}, {}, free running; SIGINT ends it", args.interface, args.transport);
-    let recording = client.run(stop)?;
+    };
     // Without delta a mark counts for nothing.
     let scale = MarkScale { delta_ps: args.delta.map_or(0, |delta| delta.ps), saturated_at: u32::MAX };
-    let samples = recording.samples(scale);
+    let (protocol, transport) = (protocol(args), args.transport);
+    let told = || {
+        writeln!(Note, "{protocol} client on {}, {transport}, free running; SIGINT ends it", args.interface)
+    };
+    Ok(match args.server {
+        Some(server) => {
+            let mut client = NtpClient::open(config, server)?;
+            told();
+            let seen = client.run(stop)?;
+            (seen.samples(scale), seen.counters)
+        }
+        None => {
+            let mut client = Client::open(config)?;
+            told();
+            let seen = client.run(stop)?;
+            (seen.samples(scale), seen.counters)
+        }
+    })
+}
+
+fn client(args: &Clock, stop: &AtomicBool) -> Result<ExitCode> {
+    let (samples, counters) = measure(args, stop)?;
     if samples.is_empty() {
-        let c = recording.counters;
+        let c = counters;
         bail!(
             "{}: no exchange was complete ({} Syncs incomplete, {} requests unanswered, {} frames without a stamp, {} \
              messages ignored); start `plimsoll clock --role server` on the other host, with the same transport and domain",
@@ -81,30 +149,60 @@ fn client(args: &Clock, stop: &AtomicBool) -> Result<ExitCode> {
             c.ignored
         );
     }
-    let report = ClockReport::new(&args.interface, "plimsoll", args.transport, &samples);
+    let choice = FilterChoice { filter: args.filter.into(), window: args.window };
+    let report =
+        ClockReport::new(&args.interface, "plimsoll", args.transport, &samples).filtered(choice, &samples);
     if args.json {
-        let all = json!({ "report": report, "counters": recording.counters, "samples": samples });
+        let all = json!({ "report": report, "counters": counters, "samples": samples });
         writeln!(Out, "{}", serde_json::to_string_pretty(&all)?)?;
-    } else {
-        writeln!(Out, "{} exchanges", report.samples)?;
-        writeln!(
-            Out,
-            "offset, raw          rms {:>10.1} us  median {:>10.1} us",
-            us(report.raw.rms_ns),
-            us(report.raw.median_ns)
-        )?;
-        if args.delta.is_some() {
-            let (c, i) = (&report.compensated, 100.0 * report.improvement);
-            writeln!(
-                Out,
-                "offset, compensated  rms {:>10.1} us  median {:>10.1} us",
-                us(c.rms_ns),
-                us(c.median_ns)
-            )?;
-            writeln!(Out, "improvement          {i:.1} %")?;
-        }
+        return Ok(ExitCode::SUCCESS);
+    }
+    writeln!(Out, "{} exchanges", report.samples)?;
+    let marks = args.delta.is_some();
+    figures("", marks, &report.raw, &report.compensated, report.improvement)?;
+    if let Some(filtered) = &report.filtered {
+        writeln!(Out, "{} of the last {}", choice.filter.name(), choice.window)?;
+        figures("filtered, ", marks, &filtered.raw, &filtered.compensated, filtered.improvement)?;
     }
     Ok(ExitCode::SUCCESS)
+}
+
+fn figures(
+    what: &str,
+    marks: bool,
+    raw: &OffsetStatistics,
+    compensated: &OffsetStatistics,
+    improvement: f64,
+) -> Result<()> {
+    let line = |kind: &str, s: &OffsetStatistics| {
+        writeln!(
+            Out,
+            "{:<29}rms {:>9.1} us  median {:>9.1} us  p99 of |offset| {:>9.1} us",
+            format!("offset, {what}{kind}"),
+            us(s.rms_ns),
+            us(s.median_ns),
+            us(s.abs_p99_ns)
+        )
+    };
+    line("raw", raw)?;
+    if marks {
+        line("compensated", compensated)?;
+        writeln!(Out, "{:<29}{:.1} %", "improvement", 100.0 * improvement)?;
+    }
+    Ok(())
+}
+
+impl From<FilterArg> for Filter {
+    fn from(arg: FilterArg) -> Self {
+        match arg {
+            FilterArg::None => Self::None,
+            FilterArg::MedianDelay => Self::MedianDelay,
+            FilterArg::MeanDelay => Self::MeanDelay,
+            FilterArg::MedianOffset => Self::MedianOffset,
+            FilterArg::MeanOffset => Self::MeanOffset,
+            FilterArg::MinRtt => Self::MinRtt,
+        }
+    }
 }
 
 fn us(ns: f64) -> f64 {

@@ -92,6 +92,9 @@ fn run(args: &LabRun) -> Result<ExitCode> {
     let progress: &dyn Progress = if args.quiet { &silent } else { &loud };
     let options = RunOptions { record: args.record.clone(), publish: true };
     let outcome = lab::run(topology, &options, progress, &stop)?;
+    if let Some(directory) = &args.clocks {
+        outcome.write_exchanges(directory)?;
+    }
     say::result(&outcome, args.json)?;
     Ok(ExitCode::from(outcome.exit_code()))
 }

@@ -33,6 +33,9 @@ pub(crate) fn sim(args: &Sim) -> Result<ExitCode> {
         None => {
             let options = SimOptions { record: args.run.record.clone(), ..SimOptions::default() };
             let simulated = run(&topology, options, progress, &stop)?;
+            if let Some(directory) = &args.run.clocks {
+                simulated.outcome.write_exchanges(directory)?;
+            }
             say::result(&simulated.outcome, args.run.json)?;
             tell(args, std::slice::from_ref(&simulated), since);
             simulated.outcome.exit_code()

@@ -267,8 +267,16 @@ impl Scenario {
         let probe = probe.frame(RECEIVER, SENDER).unwrap_or_default();
         let flow = |kind, bits, len, seed| {
             let size = SizeDistribution::frame(len);
-            let spec =
-                FlowSpec { name: "flow".into(), kind, rate: Rate(bits), size, seed, mtu: 1500, dscp: 0 };
+            let spec = FlowSpec {
+                name: "flow".into(),
+                kind,
+                rate: Rate(bits),
+                size,
+                seed,
+                mtu: 1500,
+                dscp: 0,
+                cycle: None,
+            };
             let bounds = plimsoll_lab::traffic::SizeBounds::new(([10, 0, 0, 2], 9000).into(), 1500);
             Schedule::new(&spec, bounds)
         };

@@ -65,20 +65,25 @@ impl Filtered {
     /// full, are left out where there are more.
     pub fn of(choice: FilterChoice, samples: &[ClockSample]) -> Self {
         let full = if samples.len() >= choice.window { choice.window.saturating_sub(1) } else { 0 };
-        let through = |of: fn(&ClockSample) -> (f64, f64)| {
-            let window = Window::new(choice.filter, choice.window.max(1)).ok();
-            let offsets = window.into_iter().flat_map(|mut window| {
-                let push = |sample: &ClockSample| {
-                    let (offset, delay) = of(sample);
-                    window.push(delay + offset, delay - offset)
-                };
-                samples.iter().map(push).skip(full).collect::<Vec<_>>()
-            });
-            OffsetStatistics::of(offsets)
-        };
+        let through = |of| OffsetStatistics::of(Self::offsets(choice, samples, of).skip(full));
         let raw = through(|sample| (sample.raw_ns, sample.raw_delay_ns));
         let compensated = through(|sample| (sample.compensated_ns, sample.compensated_delay_ns));
         Self { choice, improvement: improvement(&raw, &compensated), raw, compensated }
+    }
+
+    /// The filtered offset at each of these exchanges; `of` gives an exchange's offset and delay.
+    pub fn offsets(
+        choice: FilterChoice,
+        samples: &[ClockSample],
+        of: fn(&ClockSample) -> (f64, f64),
+    ) -> impl Iterator<Item = f64> {
+        let window = Window::new(choice.filter, choice.window.max(1)).ok();
+        window.into_iter().flat_map(move |mut window| {
+            samples.iter().map(move |sample| {
+                let (offset, delay) = of(sample);
+                window.push(delay + offset, delay - offset)
+            })
+        })
     }
 }
 

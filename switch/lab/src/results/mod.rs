@@ -1,6 +1,7 @@
 //! What a measurement came to: JSON whose keys are an interface, and tables for people.
 
 mod clocks;
+mod exchanges;
 mod ports;
 mod show;
 mod table;

@@ -3,7 +3,7 @@
 use super::values::{Each, LinkRate, MacText, Reserved, TransportName};
 use super::{Compensation, CounterKind, Daemon, SecurityMode, ThresholdRule};
 use crate::clock::DelayMechanism;
-use crate::traffic::PaperFlow;
+use crate::traffic::{Cycle, PaperFlow};
 use plimsoll_core::{ByteCount, DepthScope, Ect, Rate, Span, StormConfig};
 use plimsoll_model::Filter;
 use plimsoll_port::worker::{Idle, Stall};
@@ -258,6 +258,22 @@ pub(super) enum Family {
     Ipv6,
 }
 
+/// `cycle = { .. }` of a flow: when it runs.
+#[derive(Clone, Copy, Debug, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub(super) struct CycleKeys {
+    on: Span,
+    off: Span,
+    start: Option<Span>,
+}
+
+impl From<CycleKeys> for Cycle {
+    fn from(keys: CycleKeys) -> Self {
+        let start_ns = keys.start.map_or(0, |start| start.nanos());
+        Self { start_ns, on_ns: keys.on.nanos(), off_ns: keys.off.nanos() }
+    }
+}
+
 /// `[[flow]]`
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
@@ -273,6 +289,7 @@ pub(super) struct Flow {
     pub(super) sizes: Option<Sizes>,
     pub(super) on: Option<Spanned<Span>>,
     pub(super) off: Option<Spanned<Span>>,
+    pub(super) cycle: Option<CycleKeys>,
     pub(super) dscp: Option<Spanned<u8>>,
     pub(super) uncapped: Option<Spanned<bool>>,
     pub(super) payload: Option<Spanned<bool>>,

@@ -84,6 +84,7 @@ pub(super) fn plan(
             seed: stream(seed, index),
             mtu: if reader.uncapped()? { UNCAPPED } else { ground.network.mtu(&way) },
             dscp: flow.dscp.as_ref().map_or(0, |dscp| *dscp.get_ref()),
+            cycle: flow.cycle.map(Into::into),
         };
         let spec = reader.rate(spec, target)?;
         reader.check(&spec, target)?;

@@ -18,5 +18,14 @@ pub const BUILT_IN: &[BuiltIn] = &[
         text: include_str!("../../../../scripts/labs/transparent-clock.toml"),
     },
     BuiltIn { name: "three-hop", text: include_str!("../../../../scripts/labs/three-hop.toml") },
+    BuiltIn { name: "motivating", text: include_str!("../../../../scripts/labs/motivating.toml") },
+    BuiltIn { name: "on-off", text: include_str!("../../../../scripts/labs/on-off.toml") },
+    BuiltIn {
+        name: "clocks-three-hop",
+        text: include_str!("../../../../scripts/labs/clocks-three-hop.toml"),
+    },
+    BuiltIn { name: "clocks-p2p", text: include_str!("../../../../scripts/labs/clocks-p2p.toml") },
+    BuiltIn { name: "clocks-chrony", text: include_str!("../../../../scripts/labs/clocks-chrony.toml") },
+    BuiltIn { name: "clocks-nts", text: include_str!("../../../../scripts/labs/clocks-nts.toml") },
     BuiltIn { name: "idle", text: include_str!("../../../../scripts/labs/idle.toml") },
 ];

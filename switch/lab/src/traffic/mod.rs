@@ -3,6 +3,7 @@
 //! [`Source`] and [`Sink`] run in the thread that calls them, in whatever network namespace that thread is in. Sizes
 //! and rates are those of the wire: a frame costs its octets, padded to 60, and 24 more (preamble 8, FCS 4, gap 12).
 
+mod cycle;
 mod error;
 mod law;
 mod payload;
@@ -13,6 +14,7 @@ mod sink;
 mod source;
 mod spec;
 
+pub use cycle::Cycle;
 pub use error::TrafficError;
 pub use report::{FlowReport, LatencySummary};
 pub use schedule::{Due, Schedule};

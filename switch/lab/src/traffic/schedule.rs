@@ -1,6 +1,6 @@
 //! When each frame of a flow is due and how long it is: an endless sequence that its seed repeats exactly.
 
-use super::{FlowKind, FlowSpec, SizeBounds, SizeDistribution, law::exponential};
+use super::{Cycle, FlowKind, FlowSpec, SizeBounds, SizeDistribution, law::exponential};
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
@@ -17,6 +17,7 @@ pub struct Due {
 #[derive(Clone, Debug)]
 pub struct Schedule {
     kind: FlowKind,
+    cycle: Option<Cycle>,
     size: SizeDistribution,
     bounds: SizeBounds,
     /// Mean gap in picoseconds; for on-off flows the gap within a burst.
@@ -49,6 +50,7 @@ impl Schedule {
         let next_gap_ps = gap_ps * times.random::<f64>();
         Self {
             kind: spec.kind,
+            cycle: spec.cycle,
             size: spec.size,
             bounds,
             gap_ps,
@@ -89,7 +91,8 @@ impl Schedule {
             SizeDistribution::Exponential { mean_wire } => drawn(mean_wire, 0),
             SizeDistribution::ExponentialPayload { mean } => drawn(mean, self.bounds.around()),
         };
-        Due { at_ns: self.now.0, wire }
+        let ran_ns = self.now.0;
+        Due { at_ns: self.cycle.map_or(ran_ns, |cycle| cycle.at(ran_ns)), wire }
     }
 }
 
@@ -118,7 +121,16 @@ mod tests {
     }
 
     fn spec(kind: FlowKind, size: SizeDistribution) -> FlowSpec {
-        FlowSpec { name: "f".into(), kind, rate: Rate(70_000_000), size, seed: 7, mtu: 1500, dscp: 0 }
+        FlowSpec {
+            name: "f".into(),
+            kind,
+            rate: Rate(70_000_000),
+            size,
+            seed: 7,
+            mtu: 1500,
+            dscp: 0,
+            cycle: None,
+        }
     }
 
     #[test]
@@ -210,5 +222,16 @@ mod tests {
         assert!((above - (-600.5f64 / 600.0).exp()).abs() < 0.006, "{above}");
         let longest = frames.iter().filter(|due| due.wire == 1538).count() as f64 / FRAMES as f64;
         assert!((longest - (-1537.5f64 / 600.0).exp()).abs() < 0.004, "{longest}");
+    }
+
+    #[test]
+    fn a_cycle_moves_frames_into_the_time_that_the_flow_runs_and_changes_nothing_else() {
+        let always = spec(FlowKind::Poisson, SizeDistribution::frame(1514));
+        let cycle = Cycle { start_ns: 1_000_000, on_ns: 60_000_000, off_ns: 20_000_000 };
+        let cycled = FlowSpec { cycle: Some(cycle), ..always.clone() };
+        for (one, other) in frames(&always).iter().zip(frames(&cycled)) {
+            assert_eq!((cycle.at(one.at_ns), one.wire), (other.at_ns, other.wire));
+            assert!((other.at_ns - 1_000_000) % 80_000_000 < 60_000_000);
+        }
     }
 }

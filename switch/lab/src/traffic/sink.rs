@@ -241,6 +241,7 @@ mod tests {
             seed: 3,
             mtu: 1500,
             dscp: 0,
+            cycle: None,
         };
         let target = sink.address();
         // A stray of another flow and one too short to be any.

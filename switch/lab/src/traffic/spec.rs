@@ -1,6 +1,6 @@
 //! What a flow is asked to be: when its frames come, how long they are, how much of the link they take.
 
-use super::TrafficError;
+use super::{Cycle, TrafficError};
 use plimsoll_core::Rate;
 use plimsoll_core::config::{MIN_FRAME, WIRE_OVERHEAD, wire_octets};
 use serde::{Deserialize, Serialize};
@@ -119,6 +119,8 @@ pub struct FlowSpec {
     pub mtu: u32,
     /// DSCP of its packets, 0..=63: it decides the traffic class (RFC 2474).
     pub dscp: u8,
+    /// When it runs; `None`: always. Its rate is that of the time that it runs.
+    pub cycle: Option<Cycle>,
 }
 
 /// [`FlowSpec::mtu`] of a flow whose sizes nothing cuts but the length field of IPv4; frames of it exist in the simulator
@@ -138,6 +140,7 @@ impl FlowSpec {
             seed,
             mtu: 1500,
             dscp: 0,
+            cycle: None,
         }
     }
 
@@ -156,6 +159,9 @@ impl FlowSpec {
         }
         if self.rate.0 == 0 {
             return refuse("its rate is 0".into(), "give it a rate above 0, or leave the flow out".into());
+        }
+        if matches!(self.cycle, Some(Cycle { on_ns: 0, .. })) {
+            return refuse("it runs for no time".into(), "give `on` of its cycle a time above 0".into());
         }
         match self.size {
             SizeDistribution::Fixed { wire } if !(min..=max).contains(&wire) => refuse(
