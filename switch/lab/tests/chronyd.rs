@@ -5,7 +5,8 @@
 mod common;
 
 use common::Cable;
-use plimsoll_lab::chronyd::{Association, Certificate, Client, Security, Server, Settings};
+use common::{ONE, TWO};
+use plimsoll_lab::chronyd::{Association, Certificate, Client, Meter, Security, Server, Settings, Tap};
 use std::{
     net::IpAddr,
     thread,
@@ -55,4 +56,50 @@ fn a_client_with_another_key_follows_nobody() {
     let seen = until(&mut client, |seen| seen.sent >= 8);
     assert_eq!(seen.valid, 0, "{seen:?}");
     assert!(!client.tracking().unwrap().unwrap().synchronised);
+}
+
+/// What a meter measured is what taps on both interfaces saw, exchange by exchange: the times of a kernel and those of
+/// the wire are the same, but that basic mode reads the clock for a packet before it sends it.
+#[test]
+fn a_meter_measures_what_passes_the_taps() {
+    let nts = Security::Nts(Certificate::for_server(SERVER).unwrap());
+    for (security, interleaved) in [(Security::None, false), (Security::None, true), (nts, false)] {
+        let cable = Cable::new();
+        let settings = Settings { interleaved, poll: -6, ..Settings::new(security) };
+        let mut tap = Tap::open((&cable.two, TWO), (&cable.one, ONE)).unwrap();
+        let _server = Server::start(&cable.one, "one", &settings).unwrap();
+        let mut meter = Meter::start(&cable.two, "two", SERVER, &settings).unwrap();
+        // Another client on the same host is not taken for the meter.
+        let _client = Client::start(&cable.two, "two", SERVER, &settings).unwrap();
+        let deadline = Instant::now() + Duration::from_secs(10);
+        while meter.measurements().len() < 100 {
+            assert!(Instant::now() < deadline, "{:?}", meter.measurements());
+            tap.take(Duration::from_millis(50)).unwrap();
+            meter.check().unwrap();
+        }
+        let measurements = meter.stop();
+        let exchanges = tap.finish().unwrap();
+        assert!(
+            exchanges.len().abs_diff(measurements.len()) <= 1,
+            "{} {}",
+            exchanges.len(),
+            measurements.len()
+        );
+        assert!(measurements.iter().all(|it| it.valid));
+        assert_eq!(measurements.iter().filter(|it| it.interleaved).count() > 50, interleaved);
+        assert!(exchanges.iter().all(Option::is_some), "each answer has its request");
+        let late = |exchange: &plimsoll_lab::chronyd::Exchange| {
+            let took = |later: u64, earlier: u64| later.wrapping_sub(earlier).cast_signed() as f64;
+            let (there, back) =
+                (took(exchange.received.0, exchange.asked), took(exchange.returned.0, exchange.answered));
+            assert!(there > 0.0 && back > 0.0, "{exchange:?}");
+            there + back
+        };
+        // Round trips by the wire are no longer than by the daemons; a basic answer says too early when it left.
+        let shorter =
+            exchanges.iter().flatten().zip(&measurements).filter(|(exchange, measured)| {
+                interleaved || late(exchange) <= measured.delay_s * 1e9 + 2_000.0
+            });
+        assert!(shorter.count() * 10 >= measurements.len() * 9);
+    }
 }

@@ -198,6 +198,6 @@ mod tests {
         }
         fs::remove_dir_all(&directory).unwrap();
         let message = outcome.write_exchanges(std::path::Path::new("/proc/none")).unwrap_err().to_string();
-        assert!(message.starts_with("/proc/none: mkdir: "), "{message}");
+        assert!(message.starts_with("record /proc/none: mkdir: "), "{message}");
     }
 }

@@ -134,7 +134,7 @@ fn flows_and_clocks_are_refused_where_they_cannot_be() {
     for (text, expected) in [
         (flow(""), "net.toml:14:1: flow.rate: is not given; write load = 0.7"),
         (flow("load = 0.7\nrate = \"1mbit\""), "flow.rate: stands beside load; keep one of them"),
-        (flow("load = 0.0"), "net.toml:17:8: flow.load: is 0; write the share of the link that it takes"),
+        (flow("load = 0.0"), "net.toml:17:8: flow.load: is 0.0; write the share of the link that it takes"),
         (
             flow("load = 0.7\nsize = \"1501B\""),
             "flow.size: frames of 1539 octets on the wire do not fit; with MTU 1500",
