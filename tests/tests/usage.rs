@@ -172,6 +172,21 @@ fn arguments_with_mistakes_are_refused_with_their_name_and_the_remedy() {
         (&["lab", "run", "two-hop"], &["two-hop: no lab of this name is built in; there are ", "one-hop"]),
         (&["lab", "up", "two-hop"], &["two-hop: no lab of this name is built in; there are ", "one-hop"]),
         (&["lab", "cat", "two-hop"], &["there is no built-in lab \"two-hop\"; there are ", "one-hop"]),
+        (&["sim", "/dev/zero"], &["/dev/zero: is longer than 16000 kB; name a text file"]),
+        (&["run", "/dev/zero"], &["/dev/zero: is longer than 16000 kB; name a text file"]),
+        (
+            &[
+                "plan",
+                "evaluate",
+                "--forward",
+                "exp(7us),exp(7us)",
+                "--delta",
+                "1ns",
+                "--thresholds",
+                "1000000",
+            ],
+            &["--thresholds 1000000: too many for this path"],
+        ),
         (&["lab", "run", "/no/such/lab.toml"], &["/no/such/lab.toml: cannot be read"]),
         (&["lab", "run", "one-hop", "--duration", "0s"], &["--duration 0", "20s"]),
         (&["lab", "run", "one-hop", "--load=-1"], &["load"]),
@@ -213,6 +228,34 @@ fn labs_with_mistakes_are_refused_with_line_key_and_remedy() {
     bench.refuses_lab(
         &lab("transparent-clock = { to-s1 = true }\n"),
         &["net.toml:9:21: link.transparent-clock: to-s1: b is no switch"],
+    );
+}
+
+#[test]
+fn networks_that_this_machine_cannot_hold_are_refused_before_any_memory_is_taken() {
+    let bench = Bench::new();
+    let chain = |switches: usize, link: &str| {
+        let mut text = String::from("[host.a]\n[host.b]\n");
+        let nodes: Vec<_> = (0..switches).map(|i| format!("s{i}")).collect();
+        nodes.iter().for_each(|node| text.push_str(&format!("[switch.{node}]\n")));
+        let way: Vec<_> = ["a".to_owned()].into_iter().chain(nodes).chain(["b".to_owned()]).collect();
+        for ends in way.windows(2) {
+            text.push_str(&format!("[[link]]\nbetween = [\"{}\", \"{}\"]\n{link}", ends[0], ends[1]));
+        }
+        text
+    };
+    bench.refuses_lab(
+        &chain(128, ""),
+        &["its switches have 256 ports: more than 255 exist in `plimsoll sim` only; leave some out"],
+    );
+    // A million frames of each class at each of 2000 ports.
+    bench.refuses_lab(
+        &chain(1000, "queue-frames = 1048576\n"),
+        &[
+            "1000 switches reserve ",
+            " for queues and FDBs, and this machine has ",
+            "; leave some out, or write smaller",
+        ],
     );
 }
 

@@ -167,6 +167,17 @@ fn a_switch_of_edges_needs_no_mark_of_its_own() {
 }
 
 #[test]
+fn memory_is_known_before_it_is_reserved() {
+    let queues = |frames| two_ports(|c| c.ports[0].queue_frames = Some(frames)).memory();
+    let slot = (queues(2000) - queues(1000)) / 1000;
+    // Eight classes, each frame with what is known of its departure.
+    assert!((8 * 64..8 * 256).contains(&slot), "{slot}");
+    // Twice the entries, 24 octets each.
+    let fdb = |entries| two_ports(|c| c.fdb_capacity = entries).memory();
+    assert_eq!(fdb(1 << 16) - fdb(1 << 15), 2 * 24 << 15);
+}
+
+#[test]
 fn fixed_entries_are_of_stations_and_ports_that_can_be() {
     let mac = Mac([2, 0, 0, 0, 0, 1]);
     let entry = FixedEntry { vlan: 0, mac, port: PortId(1) };
