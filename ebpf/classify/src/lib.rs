@@ -13,11 +13,13 @@
 //! | `ethernet`, `ipv4`, `ipv6`, `transport`, `ptp`, `ntp` | one layer each |
 //! | `word` | the marking word |
 //! | `checksum` | sums, mended |
+//! | `ecn` | code points |
 //! | `window` | reads at masked offsets |
 #![no_std]
 #![forbid(unsafe_code)]
 
 pub mod checksum;
+pub mod ecn;
 mod ethernet;
 mod ipv4;
 mod ipv6;

@@ -285,7 +285,9 @@ const fn least(a: u32, b: u32) -> u32 {
 /// How many bits are set, if they are the lowest ones.
 #[inline]
 const fn thermometer(bits: u32) -> Option<u8> {
-    if bits & (bits + 1) == 0 { Some(bits.trailing_ones() as u8) } else { None }
+    // LLVM's table for trailing ones is one that the kernel's verifier does not follow.
+    let ones = if cfg!(target_arch = "bpf") { bits.count_ones() } else { bits.trailing_ones() };
+    if bits & (bits + 1) == 0 { Some(ones as u8) } else { None }
 }
 
 /// The `count` lowest bits, at most `width` of them.

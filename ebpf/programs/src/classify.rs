@@ -8,6 +8,7 @@
 #![feature(asm_experimental_arch)]
 
 mod object;
+mod window;
 
 use aya_ebpf::Global;
 use aya_ebpf::bindings::xdp_action::{XDP_DROP, XDP_REDIRECT};
@@ -15,11 +16,11 @@ use aya_ebpf::btf_maps::{PerCpuArray, XskMap};
 use aya_ebpf::helpers::{bpf_ktime_get_ns, bpf_xdp_adjust_meta, bpf_xdp_get_buff_len, bpf_xdp_load_bytes};
 use aya_ebpf::macros::{btf_map, xdp};
 use aya_ebpf::programs::XdpContext;
-use core::arch::asm;
 use plimsoll_classify::{
     Class, Count, EXPRESS_PRIORITY_DEFAULT, MAX_QUEUES, META_LEN, WINDOW as WINDOW_LEN, Window,
     classify_window, socket_slot,
 };
+use window::{WINDOW, mask};
 
 // The names of the statics are the ABI: plimsoll_classify::{MAP_SOCKETS, MAP_COUNTS, EXPRESS_PRIORITY, PASS_BARE}.
 
@@ -28,10 +29,6 @@ static SOCKETS: XskMap<{ 2 * MAX_QUEUES as usize }> = XskMap::new();
 
 #[btf_map]
 static COUNTS: PerCpuArray<u64, { Count::ALL.len() }> = PerCpuArray::new();
-
-/// The frame's first octets; a map's value rather than the stack, which would have to be zeroed for every frame.
-#[btf_map]
-static WINDOW: PerCpuArray<[u8; WINDOW_LEN], 1> = PerCpuArray::new();
 
 #[unsafe(no_mangle)]
 static EXPRESS_PRIORITY: Global<u32> = Global::new(EXPRESS_PRIORITY_DEFAULT);
@@ -90,15 +87,6 @@ fn read(ctx: &XdpContext, len: u32) -> Option<Class> {
     // SAFETY: valid as above, and nothing writes to it until this program returns.
     let window = unsafe { &*window };
     Some(classify_window(Window::with_mask(window, mask()), len))
-}
-
-/// WINDOW_LEN - 1, which the verifier knows and the compiler does not: see [`Window::with_mask`].
-#[inline(always)]
-fn mask() -> usize {
-    let mask: u64;
-    // SAFETY: writes the one register that it is given.
-    unsafe { asm!("{0} = {1}", out(reg) mask, const WINDOW_LEN - 1, options(pure, nomem, nostack)) };
-    mask as usize
 }
 
 #[inline(always)]

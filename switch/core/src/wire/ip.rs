@@ -4,14 +4,7 @@ use plimsoll_classify::{Class, Flags};
 
 use super::checksum;
 
-/// Not ECN-capable.
-pub const NOT_ECT: u8 = 0b00;
-/// ECN-capable, ECT(1).
-pub const ECT_1: u8 = 0b01;
-/// ECN-capable, ECT(0).
-pub const ECT_0: u8 = 0b10;
-/// Congestion experienced.
-pub const CE: u8 = 0b11;
+pub use plimsoll_classify::ecn::{CE, ECT_0, ECT_1, NOT_ECT};
 
 mod field {
     use core::ops::Range;

@@ -1,0 +1,260 @@
+//! The host shims: [`plimsoll_shim`] on the kernel's packets. All let every frame go on.
+//!
+//! Linux 5.18 and newer for XDP (`bpf_xdp_load_bytes`), 6.6 for their way of being attached at tc (TCX).
+#![no_std]
+#![no_main]
+#![feature(asm_experimental_arch)]
+
+mod object;
+mod window;
+
+use aya_ebpf::bindings::{
+    __sk_buff, BPF_F_MARK_MANGLED_0, BPF_F_PSEUDO_HDR, TC_ACT_UNSPEC, xdp_action::XDP_PASS,
+};
+use aya_ebpf::btf_maps::{Array, LruHashMap, PerCpuArray};
+use aya_ebpf::helpers::{
+    bpf_l3_csum_replace, bpf_l4_csum_replace, bpf_skb_change_tail, bpf_skb_load_bytes, bpf_skb_store_bytes,
+    bpf_xdp_get_buff_len, bpf_xdp_load_bytes, bpf_xdp_store_bytes,
+};
+use aya_ebpf::macros::{btf_map, classifier, xdp};
+use aya_ebpf::programs::{TcContext, XdpContext};
+use core::ffi::c_void;
+use core::mem::MaybeUninit;
+use plimsoll_classify::{Class, Flags, Kind, WINDOW as WINDOW_LEN, Window, checksum, classify_window};
+use plimsoll_shim::{
+    Aside, Buffer, Count, Done, Key, PENDING, Packet, SETTINGS_WORDS, Settings, correction, egress, timestamp,
+};
+use window::{WINDOW, mask};
+
+// The names of the statics are the ABI: plimsoll_shim::{MAP_SETTINGS, MAP_COUNTS, MAP_PENDING}.
+
+#[btf_map]
+static SHIM_SETTINGS: Array<[u64; SETTINGS_WORDS], 1> = Array::new();
+
+#[btf_map]
+static SHIM_COUNTS: PerCpuArray<u64, { Count::ALL.len() }> = PerCpuArray::new();
+
+#[btf_map]
+static SHIM_CLASS: PerCpuArray<u64, 1> = PerCpuArray::new();
+
+#[btf_map]
+static SHIM_PENDING: LruHashMap<Key, i64, PENDING> = LruHashMap::new();
+
+/// XDP, native or generic.
+#[xdp(frags)]
+pub fn plimsoll_corr(ctx: XdpContext) -> u32 {
+    // SAFETY: the context is the one the kernel passed in.
+    let len = unsafe { bpf_xdp_get_buff_len(ctx.ctx) } as u32;
+    let class = classify(len, |to, octets| {
+        // SAFETY: `to` has room for `octets`.
+        unsafe { bpf_xdp_load_bytes(ctx.ctx, 0, to, octets) == 0 }
+    });
+    if let Some(settings) = settings() {
+        done(correction(&mut Frame(&ctx), &class, len, &settings, &mut Pending));
+    } else {
+        count(Count::Failed, 1);
+    }
+    XDP_PASS
+}
+
+/// tc ingress.
+#[classifier]
+pub fn plimsoll_stamp(ctx: TcContext) -> i32 {
+    let len = ctx.len();
+    let class = classify_skb(&ctx, len);
+    if let Some(settings) = settings() {
+        done(timestamp(&mut Skb(ctx.skb.skb), &class, len, &settings));
+    } else {
+        count(Count::Failed, 1);
+    }
+    // TCX_NEXT: programs and filters behind this one still run.
+    TC_ACT_UNSPEC
+}
+
+/// tc egress.
+#[classifier]
+pub fn plimsoll_egress(ctx: TcContext) -> i32 {
+    let len = ctx.len();
+    let class = classify_skb(&ctx, len);
+    if let Some(settings) = settings() {
+        let sent = egress(&mut Skb(ctx.skb.skb), &class, len, &settings);
+        for outcome in [sent.ect, sent.field].into_iter().flatten() {
+            count(outcome, 1);
+        }
+    } else {
+        count(Count::Failed, 1);
+    }
+    TC_ACT_UNSPEC
+}
+
+/// Classifies a frame of `len` octets; `load` copies so many of its first ones to where it is told. What cannot be read
+/// is no message.
+///
+/// The class comes by way of a map, whose values the verifier does not follow. Else it would prove what comes after for
+/// every combination of headers by which a frame can be of a class, and give up. What the shims do not read is lost.
+#[inline(always)]
+fn classify(len: u32, load: impl FnOnce(*mut c_void, u32) -> bool) -> Class {
+    let Some(slot) = SHIM_CLASS.get_ptr_mut(0) else { return Class::OTHER };
+    let Some(window) = WINDOW.get_ptr_mut(0) else { return Class::OTHER };
+    let Some(octets) = object::copy_length::<{ WINDOW_LEN as u32 }>(len) else { return Class::OTHER };
+    if !load(window.cast(), octets) {
+        return Class::OTHER;
+    }
+    // SAFETY: `window` points to WINDOW_LEN octets, which nothing writes to until this program returns.
+    let window = unsafe { &*window };
+    let class = classify_window(Window::with_mask(window, mask()), len);
+    let octets = [class.kind as u8, class.flags.0, class.l3, class.l4, class.payload, 0, 0, 0];
+    // SAFETY: a per-CPU slot, as those of `count`. Volatile, for the compiler would keep what it knows.
+    let [kind, flags, l3, l4, payload, ..] = unsafe {
+        slot.write_volatile(u64::from_ne_bytes(octets));
+        slot.read_volatile().to_ne_bytes()
+    };
+    Class { kind: Kind::from_abi(kind), flags: Flags(flags), l3, l4, payload, ..Class::OTHER }
+}
+
+#[inline(always)]
+fn classify_skb(ctx: &TcContext, len: u32) -> Class {
+    classify(len, |to, octets| {
+        // SAFETY: `to` has room for `octets`.
+        unsafe { bpf_skb_load_bytes(ctx.skb.skb.cast(), 0, to, octets) == 0 }
+    })
+}
+
+#[inline(always)]
+fn settings() -> Option<Settings> {
+    // SAFETY: the entry is written before the program is attached and never after.
+    SHIM_SETTINGS.get(0).and_then(Settings::from_words)
+}
+
+#[inline(always)]
+fn done(done: Done) {
+    count(done.count, 1);
+    if done.marks > 0 {
+        count(Count::Marks, u64::from(done.marks));
+        count(Count::Nanoseconds, done.ns);
+    }
+}
+
+#[inline(always)]
+fn count(what: Count, add: u64) {
+    if let Some(counter) = SHIM_COUNTS.get_ptr_mut(what as u32) {
+        // SAFETY: a per-CPU slot of one program, which none interrupts on its CPU.
+        unsafe { *counter += add };
+    }
+}
+
+/// A frame at XDP.
+struct Frame<'a>(&'a XdpContext);
+
+impl Packet for Frame<'_> {
+    const KNOWS_PARTIAL: bool = false;
+
+    #[inline(always)]
+    fn load<const N: usize>(&self, at: u32) -> Option<[u8; N]> {
+        let mut octets = MaybeUninit::<[u8; N]>::uninit();
+        // SAFETY: the helper writes N octets or fails.
+        unsafe {
+            let failed = bpf_xdp_load_bytes(self.0.ctx, at, octets.as_mut_ptr().cast(), N as u32) != 0;
+            if failed { None } else { Some(octets.assume_init()) }
+        }
+    }
+
+    #[inline(always)]
+    fn store<const N: usize>(&mut self, at: u32, mut octets: [u8; N]) -> bool {
+        // SAFETY: the helper reads N octets.
+        unsafe { bpf_xdp_store_bytes(self.0.ctx, at, octets.as_mut_ptr().cast(), N as u32) == 0 }
+    }
+
+    #[inline(always)]
+    fn mend_udp(&mut self, at: u32, old: u32, new: u32) {
+        if let Some(sum) = self.load(at) {
+            self.store(at, checksum::mended_u32(u16::from_be_bytes(sum), old, new).to_be_bytes());
+        }
+    }
+}
+
+/// A socket buffer at tc.
+struct Skb(*mut __sk_buff);
+
+impl Packet for Skb {
+    const KNOWS_PARTIAL: bool = true;
+
+    #[inline(always)]
+    fn load<const N: usize>(&self, at: u32) -> Option<[u8; N]> {
+        let mut octets = MaybeUninit::<[u8; N]>::uninit();
+        // SAFETY: the helper writes N octets, or zeros and fails.
+        unsafe {
+            let failed = bpf_skb_load_bytes(self.0.cast(), at, octets.as_mut_ptr().cast(), N as u32) != 0;
+            if failed { None } else { Some(octets.assume_init()) }
+        }
+    }
+
+    #[inline(always)]
+    fn store<const N: usize>(&mut self, at: u32, octets: [u8; N]) -> bool {
+        // SAFETY: the helper reads N octets.
+        unsafe { bpf_skb_store_bytes(self.0, at, octets.as_ptr().cast(), N as u32, 0) == 0 }
+    }
+
+    #[inline(always)]
+    fn mend_udp(&mut self, at: u32, old: u32, new: u32) {
+        let (old, new) = (u64::from(old.to_be()), u64::from(new.to_be()));
+        // SAFETY: plain numbers. A partial sum is left alone.
+        unsafe { bpf_l4_csum_replace(self.0, at, old, new, u64::from(BPF_F_MARK_MANGLED_0) | 4) };
+    }
+}
+
+impl Buffer for Skb {
+    #[inline(always)]
+    fn stamp(&self) -> u64 {
+        // SAFETY: a field of the context, which is the one the kernel passed in.
+        unsafe { (*self.0).tstamp }
+    }
+
+    #[inline(always)]
+    fn set_stamp(&mut self, ns: u64) {
+        // SAFETY: a field that tc programs may write.
+        unsafe { (*self.0).tstamp = ns };
+    }
+
+    #[inline(always)]
+    fn mend_ipv4(&mut self, at: u32, old: u16, new: u16) {
+        let (old, new) = (u64::from(old.to_be()), u64::from(new.to_be()));
+        // SAFETY: plain numbers.
+        unsafe { bpf_l3_csum_replace(self.0, at, old, new, 2) };
+    }
+
+    #[inline(always)]
+    fn mend_udp_length(&mut self, at: u32, old: u16, new: u16) {
+        let (old, new) = (u64::from(old.to_be()), u64::from(new.to_be()));
+        let (in_header, in_pseudo) = (BPF_F_MARK_MANGLED_0, BPF_F_MARK_MANGLED_0 | BPF_F_PSEUDO_HDR);
+        // SAFETY: plain numbers. A partial sum has the pseudo-header alone.
+        unsafe {
+            bpf_l4_csum_replace(self.0, at, old, new, u64::from(in_header) | 2);
+            bpf_l4_csum_replace(self.0, at, old, new, u64::from(in_pseudo) | 2);
+        }
+    }
+
+    #[inline(always)]
+    fn grow(&mut self, len: u32) -> bool {
+        // SAFETY: no pointer into the packet is held.
+        unsafe { bpf_skb_change_tail(self.0, len, 0) == 0 }
+    }
+}
+
+/// The map of delays that wait for a follow-up.
+struct Pending;
+
+impl Aside for Pending {
+    #[inline(always)]
+    fn put(&mut self, key: &Key, scaled: i64) -> bool {
+        SHIM_PENDING.insert(key, scaled, 0).is_ok()
+    }
+
+    #[inline(always)]
+    fn take(&mut self, key: &Key) -> Option<i64> {
+        // SAFETY: the value is copied at once; an entry that another CPU reuses meanwhile gives a wrong delay at most.
+        let scaled = unsafe { SHIM_PENDING.get(key) }.copied()?;
+        // Of two CPUs with the same follow-up one has it.
+        SHIM_PENDING.remove(key).is_ok().then_some(scaled)
+    }
+}

@@ -1,0 +1,143 @@
+//! XDP: what a PTP event message's marks come to goes into its correctionField.
+//!
+//! It suits PTP over Ethernet and hardware timestamps. Clocks that take the correction of a two-step Sync from its
+//! Follow_Up alone (some 802.1AS stacks) are given it there.
+
+use plimsoll_classify::{Class, Kind, ptp};
+
+use crate::amount::Amount;
+use crate::message::{self, Counted, Sum};
+use crate::{Count, Done, Packet, Settings};
+
+const CORRECTION: u32 = 8;
+/// twoStepFlag (clause 13.3.2.8).
+const TWO_STEP: u8 = 0x02;
+
+/// Sync and Pdelay_Resp, which are followed up by a message of their type + 8 or + 7.
+const SYNC: u8 = 0x0;
+const PDELAY_RESP: u8 = 0x3;
+const FOLLOW_UP: u8 = 0x8;
+const PDELAY_RESP_FOLLOW_UP: u8 = 0xA;
+
+/// Which event message a delay was met by: majorSdoId and messageType, domain, sourcePortIdentity, sequenceId.
+pub type Key = [u8; 16];
+
+/// Delays that wait for a follow-up.
+pub trait Aside {
+    /// Keeps a delay of 2^-16 ns.
+    fn put(&mut self, key: &Key, scaled: i64) -> bool;
+
+    /// Gives a delay back, once.
+    fn take(&mut self, key: &Key) -> Option<i64>;
+}
+
+/// Treats a received frame of `len` octets.
+#[inline(always)]
+pub fn correction<P: Packet, A: Aside>(
+    packet: &mut P,
+    class: &Class,
+    len: u32,
+    settings: &Settings,
+    aside: &mut A,
+) -> Done {
+    let done = match class.kind {
+        Kind::PtpEvent => event(packet, class, len, settings, aside),
+        Kind::PtpGeneral if settings.follow_up => general(packet, class, len, aside),
+        _ => Err(Count::Other),
+    };
+    done.unwrap_or_else(Done::nothing)
+}
+
+#[inline(always)]
+fn event<P: Packet, A: Aside>(
+    packet: &mut P,
+    class: &Class,
+    len: u32,
+    settings: &Settings,
+    aside: &mut A,
+) -> Result<Done, Count> {
+    let (marked, header) = message::event(packet, class, len)?;
+    let counted = marked.counted()?;
+    if counted.count == 0 {
+        return Err(Count::Empty);
+    }
+    let Counted { count, cleared } = counted;
+    let amount = Amount::of(count, settings);
+    // First the word: with a count that stays, another shim would add again.
+    if !marked.write(packet, cleared) {
+        return Err(Count::Failed);
+    }
+    let kind = header[0] & 0x0F;
+    let done = |count| Done { count, marks: amount.marks, ns: amount.ns() };
+    if settings.follow_up && header[6] & TWO_STEP != 0 && (kind == SYNC || kind == PDELAY_RESP) {
+        let kept = aside.put(&key(&header, kind), amount.scaled());
+        return if kept { Ok(done(Count::SetAside)) } else { Err(Count::Failed) };
+    }
+    match add(packet, class, &header, marked.sum, amount.scaled())? {
+        Count::Compensated if amount.capped => Ok(done(Count::Capped)),
+        count => Ok(done(count)),
+    }
+}
+
+#[inline(always)]
+fn general<P: Packet, A: Aside>(
+    packet: &mut P,
+    class: &Class,
+    len: u32,
+    aside: &mut A,
+) -> Result<Done, Count> {
+    let (header, _) = message::header(packet, class, len)?;
+    let of = match header[0] & 0x0F {
+        FOLLOW_UP => SYNC,
+        PDELAY_RESP_FOLLOW_UP => PDELAY_RESP,
+        _ => return Err(Count::Other),
+    };
+    let sum = Sum::of(packet, class)?;
+    let Some(scaled) = aside.take(&key(&header, of)) else { return Err(Count::Empty) };
+    match add(packet, class, &header, sum, scaled)? {
+        // The marks were counted when they were set aside.
+        Count::Compensated => Ok(Done::nothing(Count::FollowedUp)),
+        count => Ok(Done::nothing(count)),
+    }
+}
+
+/// Adds 2^-16 ns, more than 0, to correctionField. It saturates; one that says "too large" stays.
+#[inline(always)]
+fn add<P: Packet>(
+    packet: &mut P,
+    class: &Class,
+    header: &[u8; ptp::HEADER_LEN],
+    sum: Sum,
+    scaled: i64,
+) -> Result<Count, Count> {
+    let at = u32::from(class.payload) + CORRECTION;
+    let [_, _, _, _, _, _, _, _, a, b, c, d, e, f, g, h, ..] = *header;
+    let old = i64::from_be_bytes([a, b, c, d, e, f, g, h]);
+    if old == ptp::CORRECTION_OVERFLOW {
+        return Ok(Count::Overflowed);
+    }
+    let room = ptp::CORRECTION_OVERFLOW.wrapping_sub(old) as u64;
+    let whole = (scaled as u64) < room;
+    let new = if whole { old.wrapping_add(scaled) } else { ptp::CORRECTION_OVERFLOW };
+    if !packet.store(at, new.to_be_bytes()) {
+        return Err(Count::Failed);
+    }
+    sum.mend(packet, (old >> 32) as u32, (new >> 32) as u32);
+    sum.mend(packet, old as u32, new as u32);
+    Ok(if whole { Count::Compensated } else { Count::Capped })
+}
+
+/// The key of an event message of this type, from its own header or that of its follow-up.
+#[inline(always)]
+fn key(header: &[u8; ptp::HEADER_LEN], kind: u8) -> Key {
+    let mut key = [0; 16];
+    key[0] = header[0] & 0xF0 | kind;
+    key[1] = header[4];
+    // sourcePortIdentity and sequenceId stand one behind the other.
+    let mut octet = 0;
+    while octet < 12 {
+        key[2 + octet] = header[20 + octet];
+        octet += 1;
+    }
+    key
+}
