@@ -38,6 +38,9 @@ pub(crate) enum Command {
     Plan(Plan),
     /// Simulate a lab in virtual time: the same switch, file and tables, without the machine
     Sim(Sim),
+    /// Let this host's unmodified ptp4l and chronyd profit from marks, by BPF programs on an interface
+    #[command(subcommand)]
+    Host(Host),
     /// Measure with a PTP or NTP clock: a server or a free-running client, which never touches the system's clock
     Clock(Clock),
 }
@@ -279,6 +282,72 @@ pub(crate) struct LabUp {
     /// Stay in the foreground
     #[arg(long)]
     pub(crate) foreground: bool,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Host {
+    /// Attach the programs, in place of those of an earlier call; they stay until `detach`, or as long as the interface
+    Attach(HostAttach),
+    /// Take off whatever of ours is attached
+    Detach {
+        /// Interface
+        interface: String,
+    },
+    /// Show what is attached, with its counters
+    Show {
+        /// Interface; all that have something attached otherwise
+        interface: Option<String>,
+        /// As JSON
+        #[arg(long)]
+        json: bool,
+    },
+}
+
+#[derive(Debug, ClapArgs)]
+pub(crate) struct HostAttach {
+    /// Interface
+    pub(crate) interface: String,
+    /// Delay that one mark stands for (e.g. 60us): the network's
+    #[arg(long)]
+    pub(crate) delta: Span,
+    /// Subtract n*delta from receive timestamps: PTP over UDP, NTP, NTP over PTP; software timestamps. This is what
+    /// happens without --timestamp and --correction
+    #[arg(long)]
+    pub(crate) timestamp: bool,
+    /// Add n*delta to correctionField: PTP over Ethernet and UDP, hardware timestamps too. With --timestamp beside it the
+    /// timestamps are NTP's
+    #[arg(long)]
+    pub(crate) correction: bool,
+    /// With --correction: correct the follow-ups of two-step messages instead, for clocks that read nothing else (some
+    /// 802.1AS stacks)
+    #[arg(long)]
+    pub(crate) follow_up: bool,
+    /// Delay that one CE of an NTP message stands for where its field has no count: the ECN threshold's; delta otherwise,
+    /// 0us for none
+    #[arg(long)]
+    pub(crate) ce: Option<Span>,
+    /// Largest count that is believed, N; n*delta is at most 1 s in any case
+    #[arg(long, value_name = "N", default_value_t = plimsoll_core::config::MAX_COUNT)]
+    pub(crate) counter_max: u32,
+    /// Make time messages that leave ECN-capable: ECT(0) or ECT(1)
+    #[arg(long, value_name = "0|1", value_parser = clap::value_parser!(u8).range(0..=1))]
+    pub(crate) ect: Option<u8>,
+    /// Append the extension field in which switches count to NTP messages that leave without a MAC, NTS or fields
+    #[arg(long)]
+    pub(crate) ntp_field: bool,
+    /// How --correction is attached
+    #[arg(long, default_value = "auto")]
+    pub(crate) xdp: XdpArg,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum XdpArg {
+    /// Native where the driver can, generic on veth
+    Auto,
+    /// In the driver
+    Native,
+    /// In the network stack
+    Generic,
 }
 
 #[derive(Debug, ClapArgs)]

@@ -1,4 +1,4 @@
-//! The command: `plimsoll run | show | link | doctor | lab | sim | plan | clock`.
+//! The command: `plimsoll run | show | link | doctor | lab | sim | plan | host | clock`.
 //!
 //! Thin: it reads arguments, calls the libraries, prints. Exit code 0 when all went well, 1 for a failure, 2 for usage
 //! (arguments or file), and nothing is changed on the system in that case.
@@ -13,6 +13,7 @@ mod args;
 mod clock;
 mod control;
 mod doctor;
+mod host;
 mod interrupt;
 mod lab;
 mod link;
@@ -65,6 +66,7 @@ pub fn main() -> ExitCode {
         args::Command::Lab(command) => lab::lab(&command),
         args::Command::Plan(args) => plan::plan(&args),
         args::Command::Sim(sim) => sim::sim(&sim),
+        args::Command::Host(command) => host::host(&command),
         args::Command::Clock(clock) => clock::clock(&clock),
     };
     match outcome {

@@ -8,6 +8,7 @@
 //! | `xsk`, `program`, `promiscuous` | sockets, XDP program, and what else is asked of the kernel |
 //! | `ring`, `area` | memory shared with the kernel |
 //! | `worker` | the busy thread: rings -> core -> release |
+//! | `host` | shims on a host, by which unmodified clocks profit from marks |
 //! | `namespace`, `netlink` | network namespaces, links, drivers |
 
 mod area;
@@ -32,6 +33,7 @@ pub use port::{Full, Kick, Port, Prepared, Received};
 pub use program::VETH_MTU_MAX;
 pub use umem::{MOST_PORTS, Memory, Umem};
 
+pub mod host;
 pub mod namespace;
 pub mod netlink;
 pub mod packet;

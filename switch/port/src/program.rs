@@ -3,12 +3,12 @@
 use crate::{
     Mode, PortErrorKind,
     error::{Place, PortError},
-    netlink::Netlink,
+    netlink::{Netlink, NetlinkError, XdpMode},
 };
 use aya::{
     Ebpf, EbpfLoader,
     maps::{MapData, PerCpuArray, XskMap},
-    programs::{ProgramError, Xdp, XdpMode, links::FdLink, loaded_programs, xdp::XdpError},
+    programs::{ProgramError, Xdp, XdpMode as Flag, links::FdLink, loaded_programs, xdp::XdpError},
 };
 use plimsoll_classify::{
     Count, EXPRESS_PRIORITY, MAP_COUNTS, MAP_SOCKETS, PASS_BARE, PROGRAM_CLASSIFY, socket_slot,
@@ -114,7 +114,7 @@ impl Program {
         until: Instant,
         netlink: &mut Netlink,
     ) -> Result<(), PortError> {
-        let flag = if mode == Mode::Generic { XdpMode::Skb } else { XdpMode::Driver };
+        let flag = if mode == Mode::Generic { Flag::Skb } else { Flag::Driver };
         loop {
             let program: &mut Xdp = self
                 .ebpf
@@ -178,7 +178,7 @@ impl Program {
     }
 }
 
-fn damaged(place: Place<'_>, what: &str) -> PortError {
+pub(crate) fn damaged(place: Place<'_>, what: &str) -> PortError {
     place.error(
         PortErrorKind::Other,
         "XDP program",
@@ -188,7 +188,7 @@ fn damaged(place: Place<'_>, what: &str) -> PortError {
 }
 
 /// The errno at the bottom of an error, ENOSYS where there is none.
-fn os_error(error: &(dyn std::error::Error + 'static)) -> io::Error {
+pub(crate) fn os_error(error: &(dyn std::error::Error + 'static)) -> io::Error {
     let mut next = Some(error);
     while let Some(error) = next {
         if let Some(number) = error.downcast_ref::<io::Error>().and_then(io::Error::raw_os_error) {
@@ -199,7 +199,7 @@ fn os_error(error: &(dyn std::error::Error + 'static)) -> io::Error {
     io::Error::from_raw_os_error(libc::ENOSYS)
 }
 
-fn load_error(place: Place<'_>, error: &(dyn std::error::Error + 'static)) -> PortError {
+pub(crate) fn load_error(place: Place<'_>, error: &(dyn std::error::Error + 'static)) -> PortError {
     let source = os_error(error);
     let remedy = match source.raw_os_error() {
         Some(libc::ENOMEM) => {
@@ -225,6 +225,15 @@ fn attach_error(place: Place<'_>, mode: Mode, error: &ProgramError) -> PortError
         ProgramError::XdpError(XdpError::NetlinkError(e)) => e.raw_os_error(),
         other => os_error(other).raw_os_error(),
     };
+    xdp_error(place, mode == Mode::Generic, number)
+}
+
+/// The same where the program was attached by netlink.
+pub(crate) fn attach_xdp_error(place: Place<'_>, mode: XdpMode, error: &NetlinkError) -> PortError {
+    xdp_error(place, mode == XdpMode::Generic, error.source.raw_os_error())
+}
+
+fn xdp_error(place: Place<'_>, is_generic: bool, number: Option<i32>) -> PortError {
     let source = io::Error::from_raw_os_error(number.unwrap_or(libc::EINVAL));
     let remedy;
     let remedy = match number {
@@ -241,7 +250,7 @@ fn attach_error(place: Place<'_>, mode: Mode, error: &ProgramError) -> PortError
              `ethtool -L PEER tx N` there, or use mode generic"
         }
         Some(libc::EOPNOTSUPP) => "use mode generic: the driver has no native XDP",
-        _ if mode == Mode::Generic => "see the kernel's log; XDP needs CONFIG_BPF_SYSCALL",
+        _ if is_generic => "see the kernel's log; XDP needs CONFIG_BPF_SYSCALL",
         _ => "lower the MTU, switch LRO off (`ethtool -K NAME lro off`), or use mode generic",
     };
     let mut made = place.failed("attach XDP", source, remedy);
@@ -255,7 +264,7 @@ fn attach_error(place: Place<'_>, mode: Mode, error: &ProgramError) -> PortError
 }
 
 /// Says whose program is in the way.
-fn name_owner(mut error: PortError, index: u32, netlink: &mut Netlink) -> PortError {
+pub(crate) fn name_owner(mut error: PortError, index: u32, netlink: &mut Netlink) -> PortError {
     let Some(owner) = netlink.link_at(index).ok().and_then(|link| link.xdp) else { return error };
     let id = owner.program;
     let name = loaded_programs()

@@ -25,7 +25,8 @@ const MAX_QUEUE_FRAMES: u32 = 1 << 20;
 const MAX_QUEUE_BYTES: u64 = 1 << 40;
 const MAX_CELL: u32 = 16_384;
 const MAX_DELAY: Nanos = Nanos(1_000_000_000_000);
-const MAX_DELTA: Span = Span { ps: 1_000_000_000_000 };
+/// Largest delta, 1 s.
+pub const MAX_DELTA: Span = Span { ps: 1_000_000_000_000 };
 /// Octets of a queue that nobody sized, or [`DEFAULT_QUEUE_SPAN`] at the port's rate where that is more.
 const DEFAULT_QUEUE_BYTES: u64 = 1_000_000;
 /// Frames of a queue that nobody limits by frames: a port may hold so many that came in by it.

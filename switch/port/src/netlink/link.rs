@@ -324,7 +324,7 @@ fn check_name(name: &str) -> Result<(), NetlinkError> {
     })
 }
 
-fn message(
+pub(super) fn message(
     index: u32,
     flags: Iff,
     change: Iff,

@@ -6,6 +6,7 @@ mod address;
 mod ethtool;
 mod link;
 mod monitor;
+mod xdp;
 
 pub use ethtool::{Channels, Driver, Ethtool, Offloads};
 pub use link::{Counters, Link, OperState, VethEnd, XdpAttached, XdpMode};
