@@ -32,6 +32,14 @@ impl Congested {
     /// # Panics
     /// When something does not start.
     pub fn start(counter: &str) -> Self {
+        Self::with(counter, "")
+    }
+
+    /// The same, with further lines of each `[[port]]`.
+    ///
+    /// # Panics
+    /// As [`Congested::start`].
+    pub fn with(counter: &str, keys: &str) -> Self {
         let net = Net::new(3, Stack::Addressed);
         for host in 0..2 {
             // veth hands partial sums on; without this offload of the port they are completed where a frame leaves it.
@@ -44,7 +52,7 @@ impl Congested {
         );
         for port in ["p0", "p1", "p2"] {
             file += &format!(
-                "[[port]]\nname = \"{port}\"\nrate = \"{RATE}\"\nremark = \"ect0\"\npass = [\"0e\"]\n"
+                "[[port]]\nname = \"{port}\"\nrate = \"{RATE}\"\nremark = \"ect0\"\npass = [\"0e\"]\n{keys}\n"
             );
         }
         let file = scratch.write("switch.toml", &file);

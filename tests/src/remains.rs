@@ -1,5 +1,6 @@
-//! What a switch could leave behind: XDP programs, promiscuous interfaces, sockets, mounts, pins and files.
+//! What a switch or a shim could leave behind: XDP and tc programs, promiscuous interfaces, sockets, mounts, pins and files.
 
+use aya::programs::{SchedClassifier, tc::TcAttachType};
 use plimsoll_port::namespace::Namespace;
 use plimsoll_port::netlink::Netlink;
 use std::collections::BTreeSet;
@@ -11,6 +12,8 @@ use std::process::{Command, Stdio};
 pub struct Remains {
     /// Interfaces: name, flags without those of the other end, MTU, promiscuity, XDP program.
     links: Vec<(String, bool, u32, u32, Option<u32>)>,
+    /// tc programs (TCX) by interface, ingress first.
+    tcx: Vec<(String, [Vec<u32>; 2])>,
     /// Abstract sockets of switches in the namespace.
     sockets: BTreeSet<String>,
     /// Mounted namespaces and BPF file systems.
@@ -36,6 +39,10 @@ impl Remains {
             })
             .collect();
         links.sort();
+        let names: Vec<String> = links.iter().map(|(name, ..)| name.clone()).collect();
+        let tcx = namespace
+            .run_in(|| names.into_iter().map(|name| (name.clone(), tcx_programs(&name))).collect())
+            .unwrap();
         let table = std::fs::read_to_string("/proc/self/mountinfo").unwrap();
         let kept = |line: &&str| line.contains(" - nsfs ") || line.contains(" - bpf ");
         let mut files = BTreeSet::new();
@@ -44,11 +51,20 @@ impl Remains {
         }
         Self {
             links,
+            tcx,
             sockets: sockets(namespace),
             mounts: table.lines().filter(kept).map(str::to_owned).collect(),
             files,
         }
     }
+}
+
+/// The ids of an interface's tc programs, ingress and egress, in the thread's namespace.
+fn tcx_programs(interface: &str) -> [Vec<u32>; 2] {
+    [TcAttachType::Ingress, TcAttachType::Egress].map(|place| {
+        let (_, programs) = SchedClassifier::query_tcx(interface, place).unwrap();
+        programs.iter().map(aya::programs::ProgramInfo::id).collect()
+    })
 }
 
 /// The abstract sockets of switches in a namespace.

@@ -327,7 +327,7 @@ pub(crate) struct HostAttach {
     #[arg(long)]
     pub(crate) ce: Option<Span>,
     /// Largest count that is believed, N; n*delta is at most 1 s in any case
-    #[arg(long, value_name = "N", default_value_t = plimsoll_core::config::MAX_COUNT)]
+    #[arg(long, value_name = "N", default_value_t = plimsoll_core::config::MAX_COUNT, hide_default_value = true)]
     pub(crate) counter_max: u32,
     /// Make time messages that leave ECN-capable: ECT(0) or ECT(1)
     #[arg(long, value_name = "0|1", value_parser = clap::value_parser!(u8).range(0..=1))]

@@ -3,10 +3,10 @@
 use std::process::ExitCode;
 
 use anyhow::Result;
-use plimsoll_core::Ect;
+use plimsoll_core::{Ect, config::MAX_COUNT};
 use plimsoll_lab::results::{Table, time};
 use plimsoll_port::PortErrorKind;
-use plimsoll_port::host::{self, HostOptions, HostReport, HostSettings, XdpChoice};
+use plimsoll_port::host::{self, HostOptions, HostProgram, HostReport, XdpChoice};
 use serde_json::json;
 
 use crate::{
@@ -48,31 +48,32 @@ fn attach(args: &HostAttach) -> Result<()> {
         _ => anyhow::Error::from(error),
     })?;
     for program in &report.programs {
-        let about = program.settings.map(told).unwrap_or_default();
-        writeln!(Out, "{}: {} attached at {}{about}", args.interface, program.program, program.point)?;
+        let (interface, name, point) = (&args.interface, program.program, program.point);
+        writeln!(Out, "{interface}: {name} attached at {point}{}", told(program))?;
     }
     writeln!(Out, "`plimsoll host show {0}` counts, `plimsoll host detach {0}` takes it off", args.interface)
 }
 
-/// Settings in words.
-fn told(settings: HostSettings) -> String {
-    let mut words = format!(", delta {}", time(settings.delta_ns));
-    if settings.ce_ns != settings.delta_ns {
-        words += &format!(", CE {}", time(settings.ce_ns));
+/// A program's own settings in words.
+fn told(program: &HostProgram) -> String {
+    let Some(settings) = program.settings else { return String::new() };
+    let mut words = Vec::new();
+    if program.program == "egress" {
+        words.extend(settings.ect.map(|ect| format!("ECT({ect})")));
+        words.extend(settings.ntp_field.then(|| "NTP field".into()));
+    } else {
+        words.push(format!("delta {}", time(settings.delta_ns)));
+        if settings.counter_max < MAX_COUNT {
+            words.push(format!("N {}", settings.counter_max));
+        }
+        if program.program == "timestamp" && settings.ce_ns != settings.delta_ns {
+            words.push(format!("CE {}", time(settings.ce_ns)));
+        }
+        if program.program == "correction" && settings.follow_up {
+            words.push("into follow-ups".into());
+        }
     }
-    if settings.counter_max < plimsoll_core::config::MAX_COUNT {
-        words += &format!(", N {}", settings.counter_max);
-    }
-    if settings.follow_up {
-        words += ", into follow-ups";
-    }
-    if let Some(ect) = settings.ect {
-        words += &format!(", ECT({ect})");
-    }
-    if settings.ntp_field {
-        words += ", NTP field";
-    }
-    words
+    format!(": {}", words.join(", "))
 }
 
 fn show(interface: Option<&str>, as_json: bool) -> Result<()> {
@@ -92,7 +93,11 @@ fn table(reports: &[HostReport]) -> Table {
     let mut table = Table::new(&["interface", "program", "at", "id", "delta", "counter", "count"]);
     for report in reports {
         for program in &report.programs {
-            let delta = program.settings.map_or("another version".into(), |s| time(s.delta_ns));
+            let delta = match program.settings {
+                None => "another version".into(),
+                Some(_) if program.program == "egress" => "-".into(),
+                Some(settings) => time(settings.delta_ns),
+            };
             let mut head = [
                 report.interface.clone(),
                 program.program.into(),

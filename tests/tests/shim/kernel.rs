@@ -19,14 +19,14 @@ const STAMP: usize = 152;
 const ROOM: usize = 2048;
 
 /// A program in the kernel.
-pub struct Kernel {
+pub(crate) struct Kernel {
     ebpf: Ebpf,
     program: Program,
     counted: Vec<u64>,
 }
 
 impl Kernel {
-    pub fn new(program: Program, settings: Settings) -> Self {
+    pub(crate) fn new(program: Program, settings: Settings) -> Self {
         let root = rustix::process::geteuid().is_root();
         assert!(
             root,
@@ -46,7 +46,7 @@ impl Kernel {
         Self { ebpf, program, counted }
     }
 
-    pub fn run(&mut self, frame: &[u8], stamp: u64) -> Ran {
+    pub(crate) fn run(&mut self, frame: &[u8], stamp: u64) -> Ran {
         let mut out = vec![0; ROOM];
         let mut context = [0; SKB];
         context[STAMP..STAMP + 8].copy_from_slice(&stamp.to_ne_bytes());

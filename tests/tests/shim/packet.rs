@@ -7,10 +7,10 @@ use std::collections::{BTreeMap, HashMap};
 
 /// What a run of a program gives: the frame, its timestamp, and what was counted.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Ran {
-    pub frame: Vec<u8>,
-    pub stamp: u64,
-    pub counts: BTreeMap<&'static str, u64>,
+pub(crate) struct Ran {
+    pub(crate) frame: Vec<u8>,
+    pub(crate) stamp: u64,
+    pub(crate) counts: BTreeMap<&'static str, u64>,
 }
 
 /// A frame with a timestamp; `TC`: as tc programs have it.
@@ -81,18 +81,18 @@ impl Aside for Pending {
 }
 
 /// A program in user space.
-pub struct Native {
+pub(crate) struct Native {
     program: Program,
     settings: Settings,
     pending: Pending,
 }
 
 impl Native {
-    pub fn new(program: Program, settings: Settings) -> Self {
+    pub(crate) fn new(program: Program, settings: Settings) -> Self {
         Self { program, settings, pending: Pending::default() }
     }
 
-    pub fn run(&mut self, frame: &[u8], stamp: u64) -> Ran {
+    pub(crate) fn run(&mut self, frame: &[u8], stamp: u64) -> Ran {
         let mut window = [0; WINDOW];
         let seen = frame.len().min(WINDOW);
         window[..seen].copy_from_slice(&frame[..seen]);

@@ -1,0 +1,354 @@
+//! `plimsoll host`: what it attaches stays and goes as told, and unmodified ptp4l and chronyd profit from marks by it.
+#![allow(clippy::unwrap_used)]
+
+use aya::programs::{SchedClassifier, TcAttachType, Xdp, XdpMode, links::LinkOrder, tc::TcAttachOptions};
+use aya::{Ebpf, EbpfLoader};
+use plimsoll_classify::{MAP_TAP_RECORDS, PROGRAM_TAP, PROGRAM_TAP_INGRESS};
+use plimsoll_core::Ect;
+use plimsoll_lab::chronyd::{self, Certificate, Security};
+use plimsoll_lab::clock::Transport;
+use plimsoll_lab::ptp4l::{Client, DelayMechanism, Observation, Profile, Server, Settings};
+use plimsoll_port::host::{self, HostOptions, HostReport};
+use plimsoll_tests::congested::Congested;
+use plimsoll_tests::net::{Host, INTERFACE, Net, Stack};
+use plimsoll_tests::process::{Output, Process, run};
+use plimsoll_tests::remains::{Remains, program_exists};
+use plimsoll_tests::switch::plimsoll;
+use plimsoll_tests::wait_for;
+use rustix::process::Signal;
+use serde_json::Value;
+use std::time::{Duration, Instant};
+
+static TAP: &[u8] = aya::include_bytes_aligned!("../../ebpf/prebuilt/tap.o");
+
+const SOON: Duration = Duration::from_secs(20);
+const LONG: Duration = Duration::from_secs(60);
+/// Of the congested switch.
+const DELTA: &str = "100us";
+const ALL: [&str; 6] = ["--delta", DELTA, "--timestamp", "--correction", "--ect", "0"];
+
+/// `plimsoll host WHAT eth0 ..` on a host.
+fn command(host: &Host, what: &str, more: &[&str]) -> Output {
+    run(&mut plimsoll(&host.namespace, &[&["host", what, INTERFACE], more].concat()), SOON)
+}
+
+fn shown(host: &Host) -> Value {
+    command(host, "show", &["--json"]).ok().json()["hosts"][0]["programs"].clone()
+}
+
+fn ids(programs: &Value) -> Vec<u64> {
+    programs.as_array().unwrap().iter().map(|program| program["id"].as_u64().unwrap()).collect()
+}
+
+/// Program and point of each.
+fn places(programs: &Value) -> Vec<(&str, &str)> {
+    let programs = programs.as_array().unwrap().iter();
+    programs
+        .map(|program| (program["program"].as_str().unwrap(), program["point"].as_str().unwrap()))
+        .collect()
+}
+
+/// Programs vanish some milliseconds after nobody holds them.
+fn gone(programs: &[u64]) {
+    wait_for("the programs' end", SOON, || programs.iter().all(|id| !program_exists(*id)).then_some(()));
+}
+
+#[test]
+fn attach_is_idempotent_and_detach_restores_the_interface() {
+    let net = Net::new(1, Stack::Silent);
+    let host = &net.hosts[0];
+    let before = Remains::of(&host.namespace);
+    assert_eq!(command(host, "show", &[]).ok().stdout.lines().count(), 1);
+    let _ = command(host, "attach", &[&ALL[..], &["--ntp-field"]].concat()).ok();
+    let first = shown(host);
+    let three = [("correction", "xdp-generic"), ("timestamp", "tcx-ingress"), ("egress", "tcx-egress")];
+    assert_eq!(places(&first), three);
+    let settings = &first[1]["settings"];
+    assert_eq!((&settings["delta_ns"], &settings["ect"]), (&100_000.0.into(), &0.into()), "{settings}");
+    // Again: other programs in the place of the first ones, no more than before.
+    let _ = command(host, "attach", &ALL).ok();
+    let second = shown(host);
+    assert_eq!(places(&second), three);
+    gone(&ids(&first));
+    // What is not asked for any more goes; another mode of XDP is another place.
+    let _ = command(host, "attach", &["--delta", "1us", "--correction", "--xdp", "native"]).ok();
+    let third = shown(host);
+    assert_eq!(places(&third), [("correction", "xdp-native")]);
+    gone(&ids(&second));
+    let detached = command(host, "detach", &[]).ok();
+    assert_eq!(detached.stdout, "eth0: detached correction\n");
+    assert_eq!(Remains::of(&host.namespace), before);
+    gone(&ids(&third));
+    assert!(command(host, "detach", &[]).ok().stdout.contains("nothing"));
+    assert_eq!(Remains::of(&host.namespace), before);
+}
+
+#[test]
+fn mistakes_change_nothing_and_are_told_in_one_line() {
+    let net = Net::new(1, Stack::Silent);
+    let host = &net.hosts[0];
+    let before = Remains::of(&host.namespace);
+    for (arguments, code, part) in [
+        (&["--delta", "60"][..], 2, "60us"),
+        (&["--delta", "2s"], 2, "1ps to 1s"),
+        (&["--delta", "60us", "--follow-up"], 2, "add correction"),
+        (&["--delta", "60us", "--ect", "2"], 2, "--ect"),
+        (&["--delta", "60us", "--counter-max", "0"], 2, "largest count"),
+    ] {
+        let output = command(host, "attach", arguments);
+        assert_eq!((output.code(), output.stderr.lines().count()), (Some(code), 1), "{output:#?}");
+        assert!(output.stderr.contains(part), "{part} in {output:#?}");
+        assert_eq!(Remains::of(&host.namespace), before);
+    }
+    let absent = run(&mut plimsoll(&host.namespace, &["host", "attach", "nope", "--delta", "1us"]), SOON);
+    assert_eq!(absent.code(), Some(1), "{absent:#?}");
+    assert!(absent.stderr.contains("nope") && absent.stderr.contains("ENODEV"), "{absent:#?}");
+}
+
+/// Others' programs: the tap at XDP and at tc ingress.
+fn taps(host: &Host) -> Ebpf {
+    let run = || {
+        let mut ebpf = EbpfLoader::new().map_max_entries(MAP_TAP_RECORDS, 1 << 16).load(TAP).unwrap();
+        let xdp: &mut Xdp = ebpf.program_mut(PROGRAM_TAP).unwrap().try_into().unwrap();
+        xdp.load().unwrap();
+        xdp.attach(INTERFACE, XdpMode::Skb).unwrap();
+        let tc: &mut SchedClassifier = ebpf.program_mut(PROGRAM_TAP_INGRESS).unwrap().try_into().unwrap();
+        tc.load().unwrap();
+        let last = TcAttachOptions::TcxOrder(LinkOrder::last());
+        tc.attach_with_options(INTERFACE, TcAttachType::Ingress, last).unwrap();
+        ebpf
+    };
+    host.namespace.run_in(run).unwrap()
+}
+
+#[test]
+fn programs_of_others_stay_and_are_named() {
+    let net = Net::new(1, Stack::Silent);
+    let host = &net.hosts[0];
+    let empty = Remains::of(&host.namespace);
+    let taps = taps(host);
+    let before = Remains::of(&host.namespace);
+    let refused = command(host, "attach", &ALL);
+    assert_eq!(refused.code(), Some(1), "{refused:#?}");
+    assert!(refused.stderr.contains("XDP program plimsoll_tap (id "), "{refused:#?}");
+    assert_eq!(Remains::of(&host.namespace), before, "half of it was attached");
+    let _ = command(host, "attach", &["--delta", DELTA]).ok();
+    assert_eq!(places(&shown(host)), [("timestamp", "tcx-ingress")]);
+    let _ = command(host, "detach", &[]).ok();
+    assert_eq!(Remains::of(&host.namespace), before);
+    drop(taps);
+    wait_for("the taps' end", SOON, || (Remains::of(&host.namespace) == empty).then_some(()));
+}
+
+#[test]
+fn a_killed_attach_leaves_what_detach_removes_and_attach_completes() {
+    let net = Net::new(1, Stack::Silent);
+    let host = &net.hosts[0];
+    let before = Remains::of(&host.namespace);
+    let began = Instant::now();
+    let _ = command(host, "attach", &ALL).ok();
+    let whole = began.elapsed();
+    let _ = command(host, "detach", &[]).ok();
+    let rounds = 24;
+    for round in 0..rounds {
+        let mut attach = plimsoll(&host.namespace, &[&["host", "attach", INTERFACE], &ALL[..]].concat());
+        let process = Process::start(&mut attach);
+        std::thread::sleep(whole.mul_f64(f64::from(round) / f64::from(rounds)));
+        process.signal(Signal::KILL);
+        let _ = process.end(SOON);
+        if round % 2 == 0 {
+            let _ = command(host, "attach", &ALL).ok();
+            assert_eq!(ids(&shown(host)).len(), 3, "round {round}");
+        }
+        let _ = command(host, "detach", &[]).ok();
+        assert_eq!(Remains::of(&host.namespace), before, "round {round}");
+    }
+}
+
+#[test]
+fn shims_end_with_their_interface() {
+    let net = Net::new(1, Stack::Silent);
+    let host = &net.hosts[0];
+    let _ = command(host, "attach", &ALL).ok();
+    let programs = ids(&shown(host));
+    net.part(0);
+    gone(&programs);
+}
+
+fn options(change: impl FnOnce(&mut HostOptions)) -> HostOptions {
+    let mut options = HostOptions::new(DELTA.parse().unwrap());
+    change(&mut options);
+    options
+}
+
+/// Attaches to server and client.
+fn attach(lab: &Congested, options: &HostOptions) {
+    for host in [lab.server(), lab.client()] {
+        let _ = host.namespace.run_in(|| host::attach(INTERFACE, options).unwrap()).unwrap();
+    }
+}
+
+fn report(host: &Host) -> HostReport {
+    host.namespace.run_in(|| host::show(Some(INTERFACE)).unwrap().remove(0)).unwrap()
+}
+
+/// A counter of one program.
+fn counted(host: &Host, program: &str, counter: &str) -> u64 {
+    report(host).program(program).unwrap_or_else(|| panic!("{program} of {host:?}")).counter(counter)
+}
+
+/// What the switch counted into the messages that left by a port.
+fn marked(lab: &Congested, port: &str) -> u64 {
+    let shown = lab.switch.marks(port);
+    let marks = shown["marks"].as_object().unwrap().iter();
+    marks.map(|(r, messages)| r.parse::<u64>().unwrap() * messages.as_u64().unwrap()).sum()
+}
+
+fn synchronise(lab: &Congested, settings: &Settings, syncs: usize) -> Observation {
+    let mut server = Server::start(&lab.server().namespace, INTERFACE, settings).unwrap();
+    let client = Client::start(&lab.client().namespace, INTERFACE, settings).unwrap();
+    let until = Instant::now() + SOON;
+    let enough =
+        |seen: &Observation| seen.recording.syncs.len() >= syncs && seen.recording.delays.len() >= 10;
+    let seen = client.run_until(|seen| enough(seen) || Instant::now() > until).unwrap();
+    assert!(enough(&seen), "{} Syncs, {:?}", seen.recording.syncs.len(), seen.log);
+    server.check().unwrap();
+    drop(server);
+    lab.switch.drained();
+    seen
+}
+
+fn fast(transport: Transport) -> Settings {
+    Settings { log_interval: -4, ..Settings::new(transport) }
+}
+
+/// Mean of T2 - T1 less the correction, in ns: the Syncs' way as the client sees it. All hosts have one clock.
+fn forward(seen: &Observation) -> f64 {
+    let ways = seen
+        .recording
+        .syncs
+        .iter()
+        .map(|sync| sync.t2 as f64 - sync.t1 as f64 - sync.correction as f64 / 65_536.0);
+    ways.sum::<f64>() / seen.recording.syncs.len() as f64
+}
+
+#[test]
+fn ptp4l_over_udp_profits_by_its_timestamps() {
+    for transport in [Transport::UdpV4, Transport::UdpV6] {
+        let lab = Congested::start("counter = \"integer\"");
+        attach(&lab, &options(|_| {}));
+        let seen = synchronise(&lab, &fast(transport), 60);
+        for (host, port) in [(lab.server(), "p0"), (lab.client(), "p1")] {
+            let told = report(host);
+            assert!(counted(host, "timestamp", "compensated") >= 10, "{told:?}");
+            // Every mark that the switch counted was used, and only those.
+            let marks = counted(host, "timestamp", "marks");
+            assert_eq!(marks, marked(&lab, port), "{told:?}");
+            assert_eq!(counted(host, "timestamp", "compensated_ns"), 100_000 * marks, "{told:?}");
+            for bad in ["capped", "invalid_word", "no_timestamp", "failed", "length"] {
+                assert_eq!(counted(host, "timestamp", bad), 0, "{told:?}");
+            }
+        }
+        // Without the shim each Sync would have come as much later as was taken off: its way is then mostly queue.
+        let applied = counted(lab.client(), "timestamp", "compensated_ns") as f64
+            / counted(lab.client(), "timestamp", "compensated").max(seen.recording.syncs.len() as u64) as f64;
+        let left = forward(&seen);
+        println!("{transport}: {:.1} us a Sync taken off, {:.1} us left", applied / 1e3, left / 1e3);
+        assert!(applied > 0.0 && left > 0.0, "{applied} ns taken off, {left} ns left: too much was");
+        let _ = lab.switch.stop().ok();
+    }
+}
+
+#[test]
+fn ptp4l_over_ethernet_profits_by_its_corrections() {
+    for follow_up in [false, true] {
+        let lab = Congested::start("counter = \"bit-shift\"");
+        attach(&lab, &options(|o| (o.timestamp, o.correction, o.follow_up) = (false, true, follow_up)));
+        let settings = if follow_up {
+            let delay = DelayMechanism::P2p;
+            Settings { delay, profile: Profile::Gptp, ..fast(Transport::L2) }
+        } else {
+            fast(Transport::L2)
+        };
+        if follow_up {
+            let mut server = Server::start(&lab.server().namespace, INTERFACE, &settings).unwrap();
+            let client = Client::start(&lab.client().namespace, INTERFACE, &settings).unwrap();
+            let until = Instant::now() + SOON;
+            let _ =
+                client.run_until(|seen| seen.recording.syncs.len() >= 40 || Instant::now() > until).unwrap();
+            server.check().unwrap();
+        } else {
+            synchronise(&lab, &settings, 40);
+        }
+        lab.switch.drained();
+        let client = lab.client();
+        let told = report(client);
+        let marks = counted(client, "correction", "marks");
+        assert!(marks > 10, "{told:?}");
+        assert_eq!(marks, marked(&lab, "p1"), "{told:?}");
+        if follow_up {
+            let (aside, followed) =
+                (counted(client, "correction", "set_aside"), counted(client, "correction", "followed_up"));
+            assert!(aside >= 5 && followed >= aside / 2 && followed <= aside, "{told:?}");
+        } else {
+            assert!(counted(client, "correction", "compensated") >= 10, "{told:?}");
+        }
+        let _ = lab.switch.stop().ok();
+    }
+}
+
+#[test]
+fn an_edge_and_the_shims_behind_it_act_once() {
+    let lab = Congested::with("counter = \"integer\"", "edge = true");
+    attach(&lab, &options(|o| o.ect = Some(Ect::Zero)));
+    synchronise(&lab, &fast(Transport::UdpV4), 40);
+    for (host, port) in [(lab.server(), "p0"), (lab.client(), "p1")] {
+        let (told, shown) = (report(host), lab.switch.marks(port));
+        assert!(shown["edge"]["converted"].as_u64() >= Some(5), "{shown}");
+        assert!(counted(host, "timestamp", "empty") >= 20, "{told:?}");
+        for used in ["compensated", "capped", "compensated_ce", "marks", "compensated_ns"] {
+            assert_eq!(counted(host, "timestamp", used), 0, "{used}: {told:?}");
+        }
+    }
+    let _ = lab.switch.stop().ok();
+}
+
+#[test]
+fn chronyd_profits_by_the_field_or_by_ce_and_stays_authenticated() {
+    let lab = Congested::start("counter = \"integer\"");
+    attach(
+        &lab,
+        &options(|o| {
+            (o.ntp_field, o.ect, o.ce) = (true, Some(Ect::Zero), "500us".parse().unwrap());
+        }),
+    );
+    let server_address = lab.server().v4.into();
+    let nts = Security::Nts(Certificate::for_server(server_address).unwrap());
+    for security in [Security::None, Security::Key([0x5A; 32]), nts] {
+        let settings = chronyd::Settings::new(security);
+        let is_plain = settings.security == Security::None;
+        let used = if is_plain { "compensated" } else { "compensated_ce" };
+        let before = [lab.server(), lab.client()].map(|host| counted(host, "timestamp", used));
+        let fields = counted(lab.client(), "egress", "field_added");
+        let mut server = chronyd::Server::start(&lab.server().namespace, "server", &settings).unwrap();
+        let mut client =
+            chronyd::Client::start(&lab.client().namespace, "client", server_address, &settings).unwrap();
+        // An answer follows a request that waited for the load, so that it seldom meets any itself.
+        let seen = wait_for("valid answers, some of them compensated at each end", LONG, || {
+            let seen = client.association().unwrap().filter(|seen| seen.valid >= 20)?;
+            let now = [lab.server(), lab.client()].map(|host| counted(host, "timestamp", used));
+            now.iter().zip(&before).all(|(now, before)| now > before).then_some(seen)
+        });
+        assert_eq!(seen.authenticated, !is_plain, "{seen:?}");
+        server.check().unwrap();
+        let added = counted(lab.client(), "egress", "field_added") - fields;
+        assert_eq!(added > 0, is_plain, "{added} fields: {:?}", report(lab.client()));
+    }
+    for host in [lab.server(), lab.client()] {
+        for bad in ["capped", "invalid_word", "no_timestamp", "failed", "length"] {
+            assert_eq!(counted(host, "timestamp", bad), 0, "{:?}", report(host));
+        }
+        assert!(counted(host, "egress", "ect_set") > 0);
+    }
+    let _ = lab.switch.stop().ok();
+}
