@@ -320,6 +320,8 @@ fn chronyd_profits_by_the_field_or_by_ce_and_stays_authenticated() {
         &lab,
         &options(|o| {
             (o.ntp_field, o.ect, o.ce) = (true, Some(Ect::Zero), "500us".parse().unwrap());
+            // PTP would be its business, NTP is not.
+            o.correction = true;
         }),
     );
     let server_address = lab.server().v4.into();

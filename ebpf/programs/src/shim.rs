@@ -13,8 +13,9 @@ use aya_ebpf::bindings::{
 };
 use aya_ebpf::btf_maps::{Array, LruHashMap, PerCpuArray};
 use aya_ebpf::helpers::{
-    bpf_l3_csum_replace, bpf_l4_csum_replace, bpf_skb_change_tail, bpf_skb_load_bytes, bpf_skb_store_bytes,
-    bpf_xdp_get_buff_len, bpf_xdp_load_bytes, bpf_xdp_store_bytes,
+    bpf_l3_csum_replace, bpf_l4_csum_replace, bpf_skb_change_tail, bpf_skb_load_bytes,
+    bpf_skb_load_bytes_relative, bpf_skb_store_bytes, bpf_xdp_get_buff_len, bpf_xdp_load_bytes,
+    bpf_xdp_store_bytes,
 };
 use aya_ebpf::macros::{btf_map, classifier, xdp};
 use aya_ebpf::programs::{TcContext, XdpContext};
@@ -40,6 +41,11 @@ static SHIM_CLASS: PerCpuArray<u64, 1> = PerCpuArray::new();
 #[btf_map]
 static SHIM_PENDING: LruHashMap<Key, i64, PENDING> = LruHashMap::new();
 
+/// Octets of an Ethernet header without tags.
+const ETHERNET: usize = 14;
+/// bpf_hdr_start_off of linux/bpf.h.
+const BPF_HDR_START_NET: u32 = 1;
+
 /// XDP, native or generic.
 #[xdp(frags)]
 pub fn plimsoll_corr(ctx: XdpContext) -> u32 {
@@ -60,10 +66,27 @@ pub fn plimsoll_corr(ctx: XdpContext) -> u32 {
 /// tc ingress.
 #[classifier]
 pub fn plimsoll_stamp(ctx: TcContext) -> i32 {
-    let len = ctx.len();
-    let class = classify_skb(&ctx, len);
+    let skb = ctx.skb.skb;
+    let absent = absent(skb);
+    let len = ctx.len() + absent;
+    let class = classify(len, |to, octets| {
+        if absent == 0 {
+            // SAFETY: `to` has room for `octets`.
+            return unsafe { bpf_skb_load_bytes(skb.cast(), 0, to, octets) == 0 };
+        }
+        let Some(octets) = object::copy_length::<{ (WINDOW_LEN - ETHERNET) as u32 }>(ctx.len()) else {
+            return false;
+        };
+        // SAFETY: `to` has room for WINDOW_LEN octets: here a header of which only the EtherType matters, and the packet.
+        unsafe {
+            let ethertype = ((*skb).protocol as u16).to_ne_bytes();
+            to.cast::<u8>().add(ETHERNET - 2).write_volatile(ethertype[0]);
+            to.cast::<u8>().add(ETHERNET - 1).write_volatile(ethertype[1]);
+            bpf_skb_load_bytes(skb.cast(), 0, to.cast::<u8>().add(ETHERNET).cast(), octets) == 0
+        }
+    });
     if let Some(settings) = settings() {
-        done(timestamp(&mut Skb(ctx.skb.skb), &class, len, &settings));
+        done(timestamp(&mut Skb { skb, absent }, &class, len, &settings));
     } else {
         count(Count::Failed, 1);
     }
@@ -75,9 +98,13 @@ pub fn plimsoll_stamp(ctx: TcContext) -> i32 {
 #[classifier]
 pub fn plimsoll_egress(ctx: TcContext) -> i32 {
     let len = ctx.len();
-    let class = classify_skb(&ctx, len);
+    let skb = ctx.skb.skb;
+    let class = classify(len, |to, octets| {
+        // SAFETY: `to` has room for `octets`.
+        unsafe { bpf_skb_load_bytes(skb.cast(), 0, to, octets) == 0 }
+    });
     if let Some(settings) = settings() {
-        let sent = egress(&mut Skb(ctx.skb.skb), &class, len, &settings);
+        let sent = egress(&mut Skb { skb, absent: 0 }, &class, len, &settings);
         for outcome in [sent.ect, sent.field].into_iter().flatten() {
             count(outcome, 1);
         }
@@ -112,12 +139,26 @@ fn classify(len: u32, load: impl FnOnce(*mut c_void, u32) -> bool) -> Class {
     Class { kind: Kind::from_abi(kind), flags: Flags(flags), l3, l4, payload, ..Class::OTHER }
 }
 
+/// How many octets of Ethernet header a frame at tc ingress has not: 0, or all 14 where a generic XDP program ran before on
+/// the same interface (seen on Linux 6.18). The frame then begins with its network header.
 #[inline(always)]
-fn classify_skb(ctx: &TcContext, len: u32) -> Class {
-    classify(len, |to, octets| {
-        // SAFETY: `to` has room for `octets`.
-        unsafe { bpf_skb_load_bytes(ctx.skb.skb.cast(), 0, to, octets) == 0 }
-    })
+fn absent(skb: *mut __sk_buff) -> u32 {
+    let (mut first, mut network) = ([0_u64; 2], [0_u64; 2]);
+    // SAFETY: the helper writes 16 octets, or zeros and fails.
+    if unsafe { bpf_skb_load_bytes(skb.cast(), 0, first.as_mut_ptr().cast(), 16) } != 0 {
+        return 0;
+    }
+    // Most addresses of hosts begin otherwise than IP packets.
+    let version = first[0].to_ne_bytes()[0] >> 4;
+    if version != 4 && version != 6 {
+        return 0;
+    }
+    let to = network.as_mut_ptr().cast();
+    // SAFETY: as above.
+    if unsafe { bpf_skb_load_bytes_relative(skb.cast(), 0, to, 16, BPF_HDR_START_NET) } != 0 {
+        return 0;
+    }
+    if first[0] == network[0] && first[1] == network[1] { ETHERNET as u32 } else { 0 }
 }
 
 #[inline(always)]
@@ -174,7 +215,11 @@ impl Packet for Frame<'_> {
 }
 
 /// A socket buffer at tc.
-struct Skb(*mut __sk_buff);
+struct Skb {
+    skb: *mut __sk_buff,
+    /// See [`absent`]; offsets count from where the Ethernet header would begin.
+    absent: u32,
+}
 
 impl Packet for Skb {
     const KNOWS_PARTIAL: bool = true;
@@ -184,7 +229,9 @@ impl Packet for Skb {
         let mut octets = MaybeUninit::<[u8; N]>::uninit();
         // SAFETY: the helper writes N octets, or zeros and fails.
         unsafe {
-            let failed = bpf_skb_load_bytes(self.0.cast(), at, octets.as_mut_ptr().cast(), N as u32) != 0;
+            let failed =
+                bpf_skb_load_bytes(self.skb.cast(), at - self.absent, octets.as_mut_ptr().cast(), N as u32)
+                    != 0;
             if failed { None } else { Some(octets.assume_init()) }
         }
     }
@@ -192,14 +239,16 @@ impl Packet for Skb {
     #[inline(always)]
     fn store<const N: usize>(&mut self, at: u32, octets: [u8; N]) -> bool {
         // SAFETY: the helper reads N octets.
-        unsafe { bpf_skb_store_bytes(self.0, at, octets.as_ptr().cast(), N as u32, 0) == 0 }
+        unsafe { bpf_skb_store_bytes(self.skb, at - self.absent, octets.as_ptr().cast(), N as u32, 0) == 0 }
     }
 
     #[inline(always)]
     fn mend_udp(&mut self, at: u32, old: u32, new: u32) {
         let (old, new) = (u64::from(old.to_be()), u64::from(new.to_be()));
         // SAFETY: plain numbers. A partial sum is left alone.
-        unsafe { bpf_l4_csum_replace(self.0, at, old, new, u64::from(BPF_F_MARK_MANGLED_0) | 4) };
+        unsafe {
+            bpf_l4_csum_replace(self.skb, at - self.absent, old, new, u64::from(BPF_F_MARK_MANGLED_0) | 4)
+        };
     }
 }
 
@@ -207,20 +256,20 @@ impl Buffer for Skb {
     #[inline(always)]
     fn stamp(&self) -> u64 {
         // SAFETY: a field of the context, which is the one the kernel passed in.
-        unsafe { (*self.0).tstamp }
+        unsafe { (*self.skb).tstamp }
     }
 
     #[inline(always)]
     fn set_stamp(&mut self, ns: u64) {
         // SAFETY: a field that tc programs may write.
-        unsafe { (*self.0).tstamp = ns };
+        unsafe { (*self.skb).tstamp = ns };
     }
 
     #[inline(always)]
     fn mend_ipv4(&mut self, at: u32, old: u16, new: u16) {
         let (old, new) = (u64::from(old.to_be()), u64::from(new.to_be()));
         // SAFETY: plain numbers.
-        unsafe { bpf_l3_csum_replace(self.0, at, old, new, 2) };
+        unsafe { bpf_l3_csum_replace(self.skb, at - self.absent, old, new, 2) };
     }
 
     #[inline(always)]
@@ -229,15 +278,15 @@ impl Buffer for Skb {
         let (in_header, in_pseudo) = (BPF_F_MARK_MANGLED_0, BPF_F_MARK_MANGLED_0 | BPF_F_PSEUDO_HDR);
         // SAFETY: plain numbers. A partial sum has the pseudo-header alone.
         unsafe {
-            bpf_l4_csum_replace(self.0, at, old, new, u64::from(in_header) | 2);
-            bpf_l4_csum_replace(self.0, at, old, new, u64::from(in_pseudo) | 2);
+            bpf_l4_csum_replace(self.skb, at - self.absent, old, new, u64::from(in_header) | 2);
+            bpf_l4_csum_replace(self.skb, at - self.absent, old, new, u64::from(in_pseudo) | 2);
         }
     }
 
     #[inline(always)]
     fn grow(&mut self, len: u32) -> bool {
         // SAFETY: no pointer into the packet is held.
-        unsafe { bpf_skb_change_tail(self.0, len, 0) == 0 }
+        unsafe { bpf_skb_change_tail(self.skb, len - self.absent, 0) == 0 }
     }
 }
 

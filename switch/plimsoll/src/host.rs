@@ -111,7 +111,7 @@ fn table(reports: &[HostReport]) -> Table {
                 rows.push(["-".into(), "0".into()]);
             }
             for row in rows {
-                let cells = std::mem::replace(&mut head, Default::default());
+                let cells = std::mem::take(&mut head);
                 table.row(cells.into_iter().chain(row).collect());
             }
         }
