@@ -52,7 +52,7 @@ struct Arguments {
 
 #[derive(Clone, Debug, Subcommand)]
 enum Command {
-    /// Every figure below, one after the other: about 45 minutes.
+    /// Every figure below, one after the other: about an hour.
     All,
     /// Marks at known depths, under real traffic and by every measure of depth, judged from outside; the paper's Table I,
     /// and plots.

@@ -44,6 +44,34 @@ fn a_held_port_marks_by_the_octet_and_forwards_when_released() {
         let word = if marks == 0 { 0 } else { 0x4000_0000 | marks };
         assert_eq!(read(&frame).unwrap().message.word, word, "behind {octets} octets");
     }
+    // A plan from what messages found: all six at p1, and one the other way, through an idle link.
+    let plan = |arguments: &[&str]| {
+        run(&mut plimsoll(&net.switch, &[&["plan", "--running", "--json"], arguments].concat()), SOON)
+    };
+    let refused = plan(&["--forward", "p0", "--reverse", "p1"]);
+    assert_eq!(refused.code(), Some(2));
+    assert!(refused.stderr.contains("no message of a clock has left by port switch/p0 yet"), "{refused:?}");
+    let back = net.hosts[0].capture();
+    assert!(net.hosts[1].injector().send(&Message::sync(77).frame(Carrier::L2, net.hosts[1].mac)));
+    let _ = back.until("the message", 1, |frame| read(frame).is_some_and(|seen| seen.message.sequence == 77));
+    let plan: serde_json::Value = serde_json::from_str(&plan(&[]).ok().stdout).unwrap();
+    assert_eq!(
+        (plan["pairs"][0]["name"].as_str(), plan["pairs"][0]["samples"].as_u64()),
+        (Some("p0 to p1"), Some(1))
+    );
+    let met =
+        [999.0, 1000.0, 1001.0, 1999.0, 2000.0, 2001.0].map(|octets: f64| (80.0 * octets).powi(2) / 4.0);
+    let (found, true_one) =
+        (plan["pairs"][0]["baseline_mse_ns2"].as_f64().unwrap(), met.iter().sum::<f64>() / 6.0);
+    assert!((found / true_one - 1.0).abs() < 2.0 / 32.0, "{found} {true_one}");
+    let queues = switch.show("queues");
+    let counted: u64 = queues["queues"][1]["sync_depth_bytes"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|bucket| bucket[2].as_u64().unwrap())
+        .sum();
+    assert_eq!(counted, 6, "{queues}");
     let wrong = link(&["hold", "p9"]);
     assert_eq!(wrong.code(), Some(1));
     assert_eq!(wrong.stderr, "plimsoll: there is no port \"p9\"; write one of switch/p0, switch/p1\n");
