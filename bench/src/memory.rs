@@ -80,8 +80,8 @@ pub(crate) struct Line {
 }
 
 impl Egress for Line {
-    fn depart(&mut self, departure: Departure) {
-        self.departed.push(departure);
+    fn depart(&mut self, departure: &Departure) {
+        self.departed.push(*departure);
     }
 }
 

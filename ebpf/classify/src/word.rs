@@ -136,6 +136,12 @@ impl Word {
         })
     }
 
+    /// Whether a word (host order) has no mark: [`Word::Unmarked`].
+    #[inline]
+    pub const fn is_unmarked(word: u32) -> bool {
+        word & field::MODE == field::UNMARKED
+    }
+
     /// The word to write (host order). Counts beyond their field are cut to its largest value.
     #[inline]
     pub const fn encode(self) -> u32 {
@@ -220,63 +226,6 @@ impl Word {
     }
 }
 
-/// The word (host order) after `r` more marks of a message that goes this way, and how many of them it took: X grows to
-/// X + min(r, N - X), N the smaller of `most` and what the word's mode holds; a count beyond N stays. An unmarked word
-/// starts in the mode of `counter`, and stays as it is where r = 0. The other direction's count stays.
-///
-/// What [`Word::decode`], [`Word::with_count`] and [`Word::encode`] make of it, in fewer instructions.
-///
-/// # Errors
-/// [`InvalidWord`] for one that no marking switch writes.
-#[inline]
-pub const fn grown(
-    word: u32,
-    direction: Direction,
-    r: u32,
-    most: u32,
-    counter: Counter,
-) -> Result<(u32, u32), InvalidWord> {
-    let started = match (word & field::MODE, counter) {
-        (field::UNMARKED, _) if r == 0 => return Ok((word, 0)),
-        (field::UNMARKED, Counter::Integer) => field::INTEGER,
-        (field::UNMARKED, Counter::IntegerBoth) => field::INTEGER_BOTH,
-        (field::UNMARKED, Counter::Shift) => field::SHIFT,
-        (field::UNMARKED, Counter::ShiftBoth) => field::SHIFT_BOTH,
-        _ => word,
-    };
-    let upper = matches!(direction, Direction::Forward);
-    // Where the direction's count stands, and whether it is a thermometer.
-    let (shift, mask, is_stack) = match started & field::MODE {
-        field::INTEGER => (0, field::COUNT, false),
-        field::INTEGER_BOTH => (if upper { field::HALF_BITS } else { 0 }, field::HALF, false),
-        _ if started & field::SHIFT_BOTH != field::SHIFT_BOTH => {
-            if thermometer(started & field::THERMOMETER).is_none() {
-                return Err(InvalidWord(word));
-            }
-            (0, field::THERMOMETER, true)
-        }
-        _ => {
-            let forward = started >> field::HALF_THERMOMETER_BITS & field::HALF_THERMOMETER;
-            let stacks = (thermometer(forward), thermometer(started & field::HALF_THERMOMETER));
-            let ((Some(_), Some(_)), 0) = (stacks, started & field::STRAY) else {
-                return Err(InvalidWord(word));
-            };
-            (if upper { field::HALF_THERMOMETER_BITS } else { 0 }, field::HALF_THERMOMETER, true)
-        }
-    };
-    let bits = started >> shift & mask;
-    // A thermometer's bits are all below the first that is not set.
-    let (x, capacity) = if is_stack { (bits.trailing_ones(), mask.trailing_ones()) } else { (bits, mask) };
-    let n = least(capacity, most);
-    if r == 0 || x >= n {
-        return Ok((word, 0));
-    }
-    let added = least(r, n - x);
-    let grown =
-        if is_stack { started | ((1 << added) - 1) << (shift + x) } else { started + (added << shift) };
-    Ok((grown, added))
-}
-
 #[inline]
 const fn least(a: u32, b: u32) -> u32 {
     if a < b { a } else { b }
@@ -350,28 +299,6 @@ mod tests {
     }
 
     proptest! {
-        #[test]
-        fn a_word_grows_as_its_meaning_does(
-            word in prop_oneof![any::<u32>(), (0u32..30).prop_map(|n| 3 << 30 | ((1 << n) - 1)),
-                (0u32..15, 0u32..15).prop_map(|(f, r)| 7 << 29 | ((1 << f) - 1) << 14 | ((1 << r) - 1)), 0u32..9],
-            forward: bool, r in prop_oneof![0u32..40, any::<u32>()], most in prop_oneof![1u32..40, 1u32..1 << 30],
-            counter in prop::sample::select(vec![
-                Counter::Integer, Counter::IntegerBoth, Counter::Shift, Counter::ShiftBoth,
-            ]),
-        ) {
-            let direction = if forward { Direction::Forward } else { Direction::Reverse };
-            let expected = Word::decode(word).map(|meaning| {
-                let started = match meaning {
-                    Word::Unmarked(_) if r > 0 => Word::empty(counter),
-                    meaning => meaning,
-                };
-                let x = started.count(direction);
-                let y = u64::from(x).max((u64::from(x) + u64::from(r)).min(started.capacity().min(most).into())) as u32;
-                if y == x { (word, 0) } else { (started.with_count(direction, y).encode(), y - x) }
-            });
-            prop_assert_eq!(grown(word, direction, r, most, counter), expected);
-        }
-
         #[test]
         fn what_is_valid_survives(word: u32) {
             if let Ok(meaning) = Word::decode(word) {

@@ -59,6 +59,23 @@ pub struct MarkRecord {
     pub converted_ns: u64,
 }
 
+impl MarkRecord {
+    /// Of a frame that the marker does not look at.
+    pub(crate) const NOTHING: Self = Self {
+        outcome: MarkOutcome::NotSync,
+        r: 0,
+        counted: false,
+        field: Field::None,
+        before: 0,
+        after: 0,
+        ecn: EcnOutcome::Off,
+        ecn_before: 0,
+        ecn_after: 0,
+        edge: EdgeOutcome::Off,
+        converted_ns: 0,
+    };
+}
+
 /// Where a message has its marking word.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Hash)]
 pub enum Field {
@@ -124,6 +141,27 @@ pub struct Departure {
     pub transparent: bool,
 }
 
+impl Departure {
+    /// What stands where there is no frame.
+    pub(crate) const NOTHING: Self = Self {
+        port: PortId(0),
+        ingress: PortId(0),
+        frame: FrameId(0),
+        len: 0,
+        class: 0,
+        info: Class::OTHER,
+        stamp: Nanos(0),
+        arrived: Nanos(0),
+        depth_bytes: 0,
+        depth_ps: 0,
+        measured: 0,
+        start: Nanos(0),
+        end: Nanos(0),
+        mark: MarkRecord::NOTHING,
+        transparent: false,
+    };
+}
+
 /// A frame that the core dropped. The core has freed it, or made no copy for the port that refused it.
 #[derive(Clone, Copy, Debug)]
 pub struct Discard {
@@ -146,7 +184,7 @@ pub struct Discard {
 /// What the core tells the world.
 pub trait Egress {
     /// A frame leaves: it is due on the wire between `start` and `end`.
-    fn depart(&mut self, departure: Departure);
+    fn depart(&mut self, departure: &Departure);
 
     /// A frame is lost; for records, the counters are the core's own.
     fn discard(&mut self, discard: Discard) {

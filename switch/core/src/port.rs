@@ -28,6 +28,14 @@ pub(crate) struct Arrival {
     pub(crate) brought: Brought,
 }
 
+/// A frame's room at its egress port, which holds until another frame comes there.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Room {
+    class: u8,
+    /// Wire octets queued that leave before it.
+    ahead: u64,
+}
+
 impl Arrival {
     /// Told before the frame is freed, which says what it was.
     #[cold]
@@ -131,29 +139,30 @@ impl Port {
         self.passes >> reserved & 1 != 0
     }
 
-    /// Whether a frame finds room, once all that is due before its arrival has left.
+    /// The room that a frame finds, once all that is due before its arrival has left.
     #[inline]
-    pub(crate) fn admits<E: Egress>(&mut self, arrival: &Arrival, out: &mut E) -> Result<(), DropReason> {
+    pub(crate) fn admits<E: Egress>(&mut self, arrival: &Arrival, out: &mut E) -> Result<Room, DropReason> {
         if !self.up {
             return Err(DropReason::PortDown);
         }
         self.run(arrival.arrived, out);
-        self.queue.admits(self.class_of(arrival), arrival.len)
-    }
-
-    #[inline]
-    fn class_of(&self, arrival: &Arrival) -> u8 {
-        class::of_frame(&arrival.info, self.default_class, self.sync_class)
+        let class = class::of_frame(&arrival.info, self.default_class, self.sync_class);
+        let ahead = self.queue.admits(class, arrival.len)?;
+        Ok(Room { class, ahead })
     }
 
     /// Queues a frame that was let in: measures its depth, marks it, converts marks at an edge.
     #[inline]
-    pub(crate) fn enqueue<P: Pool, E: Egress>(&mut self, arrival: &Arrival, pool: &mut P, out: &mut E) {
-        let class = self.class_of(arrival);
-        let (queued, _) = self.queue.ahead_of(class);
+    pub(crate) fn enqueue<P: Pool, E: Egress>(
+        &mut self,
+        arrival: &Arrival,
+        Room { class, ahead }: Room,
+        pool: &mut P,
+        out: &mut E,
+    ) {
         let (depth_bytes, depth_ps) = match self.pace {
-            Some(pace) => pace.backlog(arrival.arrived, self.free, queued),
-            None => (out.unsent_bytes(self.id) + queued, 0),
+            Some(pace) => pace.backlog(arrival.arrived, self.free, ahead),
+            None => (out.unsent_bytes(self.id) + ahead, 0),
         };
         let measured = match &mut self.gauge {
             None => Measured { value: depth_bytes, ps: depth_ps },
@@ -166,7 +175,7 @@ impl Port {
         let mark = if self.marker.concerns(arrival.info.kind) {
             self.mark(arrival, self.thresholds.judge(measured), pool)
         } else {
-            MarkRecord::default()
+            MarkRecord::NOTHING
         };
         self.marked.count(mark.outcome);
         self.ecn.count(mark.ecn);
@@ -218,12 +227,15 @@ impl Port {
                 while self.free.is_before(to)
                     && let Some(departure) = self.queue.pop()
                 {
-                    let end = pace.after(self.free, wire_octets(departure.len));
+                    let start = self.free;
+                    self.free = pace.after(start, wire_octets(departure.len));
                     if let Some(gauge) = &mut self.gauge {
-                        gauge.serve(departure.class, departure.len, self.free, end);
+                        gauge.serve(departure.class, departure.len, start, self.free);
                     }
-                    self.depart(departure, self.free.ceil(), end.ceil(), out);
-                    self.free = end;
+                    departure.start = start.ceil();
+                    departure.end = self.free.ceil() + self.delay;
+                    self.tx.count(departure.len);
+                    out.depart(departure);
                 }
             }
             None => {
@@ -232,8 +244,10 @@ impl Port {
                     && let Some(departure) = self.queue.pop()
                 {
                     self.free = self.free.max(Instant::at(to.max(departure.arrived)));
-                    let taken = self.free.ceil();
-                    self.depart(departure, taken, taken, out);
+                    departure.start = self.free.ceil();
+                    departure.end = departure.start + self.delay;
+                    self.tx.count(departure.len);
+                    out.depart(departure);
                 }
             }
         }
@@ -251,12 +265,6 @@ impl Port {
             }
             None => true,
         }
-    }
-
-    #[inline]
-    fn depart<E: Egress>(&mut self, departure: Departure, start: Nanos, end: Nanos, out: &mut E) {
-        self.tx.count(departure.len);
-        out.depart(Departure { start, end: end + self.delay, ..departure });
     }
 
     /// The least `to` with which [`Port::run`] would let a frame go; `None` where no time alone does.

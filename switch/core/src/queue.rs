@@ -81,9 +81,9 @@ impl Queue {
         self.frames
     }
 
-    /// Whether a frame of `len` octets finds room in `class`.
+    /// Whether a frame of `len` octets finds room in `class`: behind how many wire octets.
     #[inline]
-    pub(crate) fn admits(&self, class: u8, len: u32) -> Result<(), DropReason> {
+    pub(crate) fn admits(&self, class: u8, len: u32) -> Result<u64, DropReason> {
         let (octets, frames) = self.ahead_of(class);
         if octets + u64::from(wire_octets(len)) > self.octets_limit {
             return Err(DropReason::QueueBytes);
@@ -91,12 +91,12 @@ impl Queue {
         if frames >= self.frames_limit {
             return Err(DropReason::QueueFrames);
         }
-        Ok(())
+        Ok(octets)
     }
 
     /// Wire octets and frames queued that leave before a frame of `class` that comes now.
     #[inline]
-    pub(crate) fn ahead_of(&self, class: u8) -> (u64, u32) {
+    fn ahead_of(&self, class: u8) -> (u64, u32) {
         let class = usize::from(class);
         let of = |list: &List| (list.stats.bytes, list.stats.frames);
         if u32::from(self.waiting) >> class <= 1 {
@@ -110,19 +110,14 @@ impl Queue {
     pub(crate) fn push(&mut self, departure: Departure) {
         let class = usize::from(departure.class);
         let octets = u64::from(wire_octets(departure.len));
-        let slot = Slot { departure, next: NONE };
-        let at = match self.free {
-            NONE => {
-                self.slots.push(slot);
-                (self.slots.len() - 1) as u32
-            }
-            at => {
-                let place = &mut self.slots[at as usize];
-                self.free = place.next;
-                *place = slot;
-                at
-            }
-        };
+        if self.free == NONE {
+            self.grow();
+        }
+        let at = self.free;
+        let slot = &mut self.slots[at as usize];
+        self.free = slot.next;
+        // The only copy, into its place.
+        *slot = Slot { departure, next: NONE };
         let list = &mut self.lists[class];
         if list.head == NONE {
             list.head = at;
@@ -139,9 +134,17 @@ impl Queue {
         self.frames += 1;
     }
 
-    /// Takes the frame whose turn it is: the oldest of the highest class that has any.
+    /// One free slot more.
+    #[cold]
+    fn grow(&mut self) {
+        self.free = self.slots.len() as u32;
+        self.slots.push(Slot { departure: Departure::NOTHING, next: NONE });
+    }
+
+    /// Takes the frame whose turn it is: the oldest of the highest class that has any. It stays in its place until the
+    /// next one is queued.
     #[inline]
-    pub(crate) fn pop(&mut self) -> Option<Departure> {
+    pub(crate) fn pop(&mut self) -> Option<&mut Departure> {
         let class = self.waiting.checked_ilog2()? as usize;
         let list = &mut self.lists[class];
         let at = list.head;
@@ -149,15 +152,14 @@ impl Queue {
         list.head = slot.next;
         slot.next = self.free;
         self.free = at;
-        let departure = slot.departure;
-        let octets = u64::from(wire_octets(departure.len));
+        let octets = u64::from(wire_octets(slot.departure.len));
         list.stats.frames -= 1;
         list.stats.bytes -= octets;
         if list.head == NONE {
             self.waiting &= !(1 << class);
         }
         self.frames -= 1;
-        Some(departure)
+        Some(&mut slot.departure)
     }
 
     /// What is queued, by class.
@@ -169,28 +171,11 @@ impl Queue {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{FrameId, MarkRecord, Nanos, PortId};
-    use plimsoll_classify::Class;
+    use crate::FrameId;
     use proptest::prelude::*;
 
     fn waiting(frame: u32, class: u8, len: u32) -> Departure {
-        Departure {
-            port: PortId(0),
-            ingress: PortId(1),
-            frame: FrameId(frame),
-            len,
-            class,
-            info: Class::OTHER,
-            stamp: Nanos(0),
-            arrived: Nanos(0),
-            depth_bytes: 0,
-            depth_ps: 0,
-            measured: 0,
-            start: Nanos(0),
-            end: Nanos(0),
-            mark: MarkRecord::default(),
-            transparent: false,
-        }
+        Departure { frame: FrameId(frame), len, class, ..Departure::NOTHING }
     }
 
     #[test]
@@ -199,7 +184,7 @@ mod tests {
         for (frame, class) in [(0, 1), (1, 7), (2, 0), (3, 7), (4, 1)] {
             queue.push(waiting(frame, class, 100));
         }
-        let order: Vec<_> = std::iter::from_fn(|| queue.pop()).map(|d| d.frame.0).collect();
+        let order: Vec<_> = std::iter::from_fn(|| queue.pop().map(|d| d.frame.0)).collect();
         assert_eq!(order, [1, 3, 0, 4, 2]);
         assert!(queue.is_empty());
     }
@@ -209,7 +194,7 @@ mod tests {
         let mut queue = Queue::new(300, 3);
         queue.push(waiting(0, 0, 46)); // padded: 84
         queue.push(waiting(1, 0, 60)); // 84
-        assert_eq!(queue.admits(0, 108), Ok(())); // 132: exactly full
+        assert_eq!(queue.admits(0, 108), Ok(168)); // 132: exactly full
         assert_eq!(queue.admits(0, 109), Err(DropReason::QueueBytes));
         queue.push(waiting(2, 0, 60));
         assert_eq!(queue.admits(0, 0), Err(DropReason::QueueBytes));

@@ -99,8 +99,12 @@ impl Marks {
 
     #[inline]
     pub(crate) fn count(&mut self, r: u32) {
+        // Beyond its end there is only the largest.
         let last = self.0.len() - 1;
-        self.0[(r as usize).min(last)] += 1;
+        match self.0.get_mut(r as usize) {
+            Some(messages) => *messages += 1,
+            None => self.0[last] += 1,
+        }
     }
 
     /// Messages whose r was this.

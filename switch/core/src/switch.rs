@@ -7,7 +7,7 @@ use crate::{
     SwitchStats,
     fdb::{self, Fdb},
     mark::Brought,
-    port::{Arrival, Port},
+    port::{Arrival, Port, Room},
     wire::ethernet::{HEADER_LEN, Header, Mac, Tci},
 };
 
@@ -206,7 +206,7 @@ impl Switch {
     fn send<P: Pool, E: Egress>(&mut self, egress: PortId, arrival: &Arrival, pool: &mut P, out: &mut E) {
         let port = &mut self.ports[egress.index()];
         match port.admits(arrival, out) {
-            Ok(()) => port.enqueue(arrival, pool, out),
+            Ok(room) => port.enqueue(arrival, room, pool, out),
             Err(reason) => {
                 port.drops.count(reason);
                 out.discard(arrival.lost(reason, Some(egress), pool));
@@ -233,9 +233,9 @@ impl Switch {
                 continue;
             }
             match port.admits(arrival, out) {
-                Ok(()) => {
-                    if let Some(earlier) = waiting.replace(id) {
-                        self.send_copy(earlier, arrival, pool, out);
+                Ok(room) => {
+                    if let Some((earlier, room)) = waiting.replace((id, room)) {
+                        self.send_copy(earlier, arrival, room, pool, out);
                     }
                 }
                 Err(reason) => {
@@ -246,7 +246,7 @@ impl Switch {
             }
         }
         match waiting {
-            Some(last) => self.ports[last.index()].enqueue(arrival, pool, out),
+            Some((last, room)) => self.ports[last.index()].enqueue(arrival, room, pool, out),
             None if refused => pool.free(arrival.frame),
             None => self.lose(arrival, DropReason::NoEgress, pool, out),
         }
@@ -256,12 +256,13 @@ impl Switch {
         &mut self,
         egress: PortId,
         arrival: &Arrival,
+        room: Room,
         pool: &mut P,
         out: &mut E,
     ) {
         let port = &mut self.ports[egress.index()];
         match pool.copy(arrival.frame) {
-            Some(frame) => port.enqueue(&Arrival { frame, ..*arrival }, pool, out),
+            Some(frame) => port.enqueue(&Arrival { frame, ..*arrival }, room, pool, out),
             None => {
                 port.drops.count(DropReason::NoBuffer);
                 out.discard(arrival.lost(DropReason::NoBuffer, Some(egress), pool));

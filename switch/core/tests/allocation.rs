@@ -90,7 +90,7 @@ impl Pool for Chunks {
 struct Gone(Vec<FrameId>);
 
 impl Egress for Gone {
-    fn depart(&mut self, departure: Departure) {
+    fn depart(&mut self, departure: &Departure) {
         self.0.push(departure.frame);
     }
 }

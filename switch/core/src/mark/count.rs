@@ -1,30 +1,26 @@
 //! The counter in a message's marking word (paper IV-A, IV-B).
 
 use crate::{
-    MarkConfig, MarkOutcome,
-    wire::{message::Message, word::grown},
+    MarkOutcome,
+    wire::{growth::Growth, message::Message},
 };
 
 /// Y = X + min(r, N - X) in the word's own mode; N is the smaller of the configured and the mode's. A count beyond N
 /// is not lowered. An unmarked word gets the configured mode when r > 0 and stays as it is when r = 0. In modes of two
 /// directions the count of the message's own grows. Returns what became of the message's word, and the word.
 #[inline]
-pub(super) fn mark(
-    message: &mut Message<'_>,
-    before: u32,
-    r: u32,
-    config: &MarkConfig,
-) -> (MarkOutcome, u32) {
+pub(super) fn mark(message: &mut Message<'_>, before: u32, r: u32, growth: &Growth) -> (MarkOutcome, u32) {
     if let Err(skip) = message.markable() {
         return (skip, before);
     }
-    match grown(before, message.direction(), r, config.counter_max, config.counter) {
+    match growth.grown(before, message.direction(), r) {
         Err(_) => (MarkOutcome::InvalidWord, before),
         Ok(_) if r == 0 => (MarkOutcome::Zero, before),
-        Ok((_, 0)) => (MarkOutcome::Saturated, before),
-        Ok((after, added)) => {
-            message.set_word(after);
-            (if added < r { MarkOutcome::Saturated } else { MarkOutcome::Marked }, after)
+        Ok((after, whole)) => {
+            if after != before {
+                message.set_word(after);
+            }
+            (if whole { MarkOutcome::Marked } else { MarkOutcome::Saturated }, after)
         }
     }
 }
@@ -33,7 +29,7 @@ pub(super) fn mark(
 mod tests {
     use super::*;
     use crate::{
-        Counter,
+        Counter, MarkConfig,
         config::MAX_COUNT,
         wire::{
             event::tests::{CARRIERS, Carrier, frame, sum_is_right},
@@ -45,6 +41,10 @@ mod tests {
 
     fn config(counter_max: u32) -> MarkConfig {
         MarkConfig { counter_max, ..MarkConfig::new(1, 60_000_000) }
+    }
+
+    fn growth(config: &MarkConfig) -> Growth {
+        Growth::new(config.counter, config.counter_max)
     }
 
     /// A message of this type with this word.
@@ -61,7 +61,7 @@ mod tests {
     fn marked_by(message_type: u8, word: u32, r: u32, config: &MarkConfig) -> (MarkOutcome, u32) {
         let (mut octets, info) = frame(Carrier::Udp6, &with(message_type, word));
         let mut event = Message::new_checked(&mut octets, &info).unwrap();
-        let told = mark(&mut event, word, r, config);
+        let told = mark(&mut event, word, r, &growth(config));
         assert_eq!(event.word(), told.1);
         assert!(sum_is_right(&octets));
         told
@@ -131,7 +131,7 @@ mod tests {
         let before = octets.clone();
         let mut event = Message::new_checked(&mut octets, &info).unwrap();
         assert_eq!(
-            mark(&mut event, 0x4000_0002, 3, &config(MAX_COUNT)),
+            mark(&mut event, 0x4000_0002, 3, &growth(&config(MAX_COUNT))),
             (MarkOutcome::Authenticated, 0x4000_0002)
         );
         assert_eq!(octets, before);
@@ -230,7 +230,7 @@ mod tests {
             let mut words = CARRIERS.map(|carrier| {
                 let (mut octets, info) = frame(carrier, &with(message_type, word));
                 let mut event = Message::new_checked(&mut octets, &info).unwrap();
-                let (outcome, _) = mark(&mut event, word, r, &config(MAX_COUNT));
+                let (outcome, _) = mark(&mut event, word, r, &growth(&config(MAX_COUNT)));
                 let after = event.word();
                 assert!(carrier == Carrier::Udp4NoSum || sum_is_right(&octets));
                 (outcome, after)

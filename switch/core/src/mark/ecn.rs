@@ -8,7 +8,7 @@
 //! bit shift, two directions   the same
 //! ```
 //! Two bits hold no mode: all switches and ends of a network must be set alike, and a port to a host clears them, but for
-//! the forward bit of a response.
+//! the forward bit of an answer.
 
 use crate::{
     Counter, EcnOutcome, MarkConfig,
@@ -29,9 +29,32 @@ pub(super) const fn classical(bits: u8, exceeded: bool) -> (EcnOutcome, u8) {
     }
 }
 
-/// Modified ECN: Y = X + min(r, N - X). Returns what became of the bits, and the bits.
-#[inline]
-pub(super) fn modified(bits: u8, direction: Direction, r: u32, config: &MarkConfig) -> (EcnOutcome, u8) {
+/// Modified ECN: what becomes of the bits, by direction, bits and r. Nothing beyond [`MOST`] marks makes a difference, so
+/// all there is was worked out when the port was made.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Counted([[[(EcnOutcome, u8); MOST + 1]; 4]; 2]);
+
+/// One more than two bits count.
+const MOST: usize = 4;
+
+impl Counted {
+    /// By the counter and N of `config`.
+    pub(super) fn new(config: &MarkConfig) -> Self {
+        Self([Direction::Forward, Direction::Reverse].map(|direction| {
+            [0, 1, 2, 3].map(|bits| [0, 1, 2, 3, 4].map(|r| modified(bits, direction, r, config)))
+        }))
+    }
+
+    /// What becomes of the bits of a message that goes this way, and the bits.
+    #[inline]
+    pub(super) fn mark(&self, bits: u8, direction: Direction, r: u32) -> (EcnOutcome, u8) {
+        let way = usize::from(direction == Direction::Reverse);
+        self.0[way][usize::from(bits & 3)][(r as usize).min(MOST)]
+    }
+}
+
+/// Y = X + min(r, N - X).
+fn modified(bits: u8, direction: Direction, r: u32, config: &MarkConfig) -> (EcnOutcome, u8) {
     let Some(x) = count(bits, direction, config.counter) else { return (EcnOutcome::Invalid, bits) };
     let n = capacity(config.counter).min(config.counter_max);
     let added = r.min(n.saturating_sub(x));
@@ -43,12 +66,12 @@ pub(super) fn modified(bits: u8, direction: Direction, r: u32, config: &MarkConf
     }
 }
 
-/// The bits without the counts that a message from a port to a host must not bring: of a response only its own, for the
-/// other is what the server says of the request.
+/// The bits without the counts that a message from a port to a host must not bring: of an answer only its own goes, for
+/// the other is what the server says of the request.
 #[inline]
-pub(super) const fn cleared(bits: u8, direction: Direction, counter: Counter) -> u8 {
-    match (counter, direction) {
-        (Counter::IntegerBoth | Counter::ShiftBoth, Direction::Reverse) => bits & !(1 << place(direction)),
+pub(super) const fn cleared(bits: u8, answers: bool, counter: Counter) -> u8 {
+    match counter {
+        Counter::IntegerBoth | Counter::ShiftBoth if answers => bits & 1 << place(Direction::Forward),
         _ => 0,
     }
 }
@@ -139,7 +162,8 @@ mod tests {
                             r if y - x < r => EcnOutcome::Saturated,
                             _ => EcnOutcome::Marked,
                         };
-                        let seen = modified(bits, direction, r as u32, &config(counter, most as u32));
+                        let counted = Counted::new(&config(counter, most as u32));
+                        let seen = counted.mark(bits, direction, r as u32);
                         assert_eq!(
                             seen,
                             (outcome, states[y]),
@@ -154,7 +178,7 @@ mod tests {
     #[test]
     fn a_hole_is_no_count() {
         for r in 0..4 {
-            let seen = modified(0b10, Direction::Forward, r, &config(Counter::Shift, 2));
+            let seen = Counted::new(&config(Counter::Shift, 2)).mark(0b10, Direction::Forward, r);
             assert_eq!(seen, (EcnOutcome::Invalid, 0b10));
         }
     }

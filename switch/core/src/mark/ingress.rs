@@ -17,7 +17,7 @@ use crate::{
 pub(crate) struct Ingress {
     /// Whether counts are kept.
     trust: bool,
-    /// How the ECN bits of this switch's messages count, if they do (modified ECN).
+    /// How the ECN bits of this switch's messages count, where they do (modified ECN) and counts are not kept.
     ecn_counter: Option<Counter>,
     /// What Not-ECT becomes.
     remark: Option<u8>,
@@ -30,8 +30,8 @@ pub(crate) struct Brought {
     pub(crate) place: Result<Place, MarkOutcome>,
     /// 0 where the frame has none.
     pub(crate) word: [u32; 2],
-    /// 0 where the frame is not IP.
-    pub(crate) ecn: [u8; 2],
+    /// `None` where the frame is not IP, or no message.
+    pub(crate) ecn: Option<[u8; 2]>,
 }
 
 /// What ingress did, for the counters.
@@ -47,7 +47,7 @@ pub(crate) struct Done {
 
 impl Brought {
     /// What a frame brings that is no message.
-    pub(crate) const NOTHING: Self = Self { place: Err(MarkOutcome::NotSync), word: [0; 2], ecn: [0; 2] };
+    pub(crate) const NOTHING: Self = Self { place: Err(MarkOutcome::NotSync), word: [0; 2], ecn: None };
 }
 
 impl Ingress {
@@ -56,7 +56,7 @@ impl Ingress {
             Ect::Zero => ECT_0,
             Ect::One => ECT_1,
         });
-        Self { trust: port.trust, ecn_counter, remark }
+        Self { trust: port.trust, ecn_counter: ecn_counter.filter(|_| !port.trust), remark }
     }
 
     /// Takes in a frame that is a time message to the classifier.
@@ -66,40 +66,49 @@ impl Ingress {
         // A message that cannot be marked is the egress marker's to count.
         if let Ok(place) = brought.place {
             let before = place.word(frame);
-            let after = if self.trust { before } else { distrust(frame, place, before, &mut done) };
+            let after = if self.trust { before } else { distrust(frame, info, place, before, &mut done) };
             brought.word = [before, after];
         }
-        // Only what modified ECN counts in is cleared.
-        let counter = self.ecn_counter.filter(|_| !self.trust);
-        let counted = counter.and_then(|counter| message::direction(frame, info).map(|way| (way, counter)));
-        if let Some(mut ecn) = Ecn::new_checked(frame, info) {
-            let before = ecn.bits();
-            let after = counted.map_or(before, |(way, counter)| cleared(before, way, counter));
-            if after != before {
-                ecn.set_bits(after);
-                done.cleared = true;
-            }
-            if let Some(ect) = self.remark
-                && before == NOT_ECT
+        if let Some(before) = Ecn::new_checked(frame, info).map(|ecn| ecn.bits()) {
+            let after = self.treat_ecn(frame, info, before, &mut done);
+            if after != before
+                && let Some(mut ecn) = Ecn::new_checked(frame, info)
             {
-                ecn.set_bits(ect);
-                done.remarked = true;
+                ecn.set_bits(after);
             }
-            brought.ecn = [before, ecn.bits()];
+            brought.ecn = Some([before, after]);
         }
         (brought, done)
     }
+
+    /// What becomes of a message's ECN bits. Only what modified ECN counts in is cleared.
+    #[inline]
+    fn treat_ecn(&self, frame: &[u8], info: &Class, bits: u8, done: &mut Done) -> u8 {
+        if bits == NOT_ECT {
+            done.remarked = self.remark.is_some();
+            return self.remark.unwrap_or(NOT_ECT);
+        }
+        match self.ecn_counter {
+            Some(counter) if message::direction(frame, info).is_some() => {
+                let after = cleared(bits, message::answers(frame, info), counter);
+                done.cleared |= after != bits;
+                after
+            }
+            _ => bits,
+        }
+    }
 }
 
-/// Clears the counts, not the mode, in the word of a message from a port that must not bring any. The forward half of a
-/// response is no count of its way: the server sends back in it what the request gathered (paper IV-B), and nobody else
-/// has it. Returns the word.
+/// Clears the counts, not the mode, in the word of a message from a port that must not bring any. Only the forward half
+/// of an answer stays: the server sends back in it what the request gathered (paper IV-B), and nobody else has it. What
+/// asks, and a Sync or a broadcast, which answers nobody, brings no count at all. Returns the word.
 #[inline]
-fn distrust(frame: &mut [u8], place: Place, before: u32, done: &mut Done) -> u32 {
+fn distrust(frame: &mut [u8], info: &Class, place: Place, before: u32, done: &mut Done) -> u32 {
     let Ok(word) = Word::decode(before) else { return before };
-    let cleared = match place.direction() {
-        Direction::Reverse if word.is_both() => word.with_count(Direction::Reverse, 0).encode(),
-        _ => word.cleared().encode(),
+    let cleared = if word.is_both() && message::answers(frame, info) {
+        word.with_count(Direction::Reverse, 0).encode()
+    } else {
+        word.cleared().encode()
     };
     if cleared == before {
         return before;
@@ -171,20 +180,37 @@ mod tests {
         }
     }
 
+    /// PTP messages of this type and NTP messages of this mode, with this word.
+    fn with(message_type: u8, mode: u8, word: u32) -> [(Vec<u8>, Class); 2] {
+        let mut message = ptp::tests::message(message_type);
+        message[16..20].copy_from_slice(&word.to_be_bytes());
+        let ntp = [ntp::tests::header(4, mode), ntp::field(word).to_vec()].concat();
+        [frame(Carrier::Udp4, &message), ntp::tests::frame(true, &ntp)]
+    }
+
+    /// Of messages from hosts, only Pdelay_Resp and NTP modes 4 and 2 keep the forward half.
     #[test]
-    fn a_response_keeps_what_the_server_says_of_its_request() {
+    fn an_answer_keeps_what_the_server_says_of_its_request_and_nothing_else_does() {
         let host = ingress(|_| (), None);
-        for (word, after) in
-            [(0x8001_0003_u32, 0x8001_0000), (0xE000_4001, 0xE000_4000), (0x4000_0007, 0x4000_0000)]
-        {
-            let mut response = ptp::tests::message(3);
-            response[16..20].copy_from_slice(&word.to_be_bytes());
-            let ntp = [ntp::tests::header(4, 4), ntp::field(word).to_vec()].concat();
-            for (mut octets, info) in [frame(Carrier::Udp4, &response), ntp::tests::frame(true, &ntp)] {
-                let (brought, done) = host.take(&mut octets, &info);
-                assert_eq!((brought.word, done), ([word, after], all_cleared()));
-                assert!(sum_is_right(&octets));
-                assert_eq!(host.take(&mut octets, &info).1, Done::default());
+        for (word, answer, other) in [
+            (0x8001_0003, 0x8001_0000, 0x8000_0000),
+            (0x8001_8000, 0x8001_8000, 0x8000_0000),
+            (0xE000_4001, 0xE000_4000, 0xE000_0000),
+            (0x4000_0007, 0x4000_0000, 0x4000_0000),
+            (0xC000_0007, 0xC000_0000, 0xC000_0000),
+        ] {
+            // Pdelay_Resp, a server's and a symmetric passive peer's answer.
+            let answers = [with(3, 4, word), with(3, 2, word)];
+            // Sync and broadcast, Delay_Req and a client's request, Pdelay_Req and a symmetric active peer's.
+            let others = [with(0, 5, word), with(1, 3, word), with(2, 1, word)];
+            for (frames, after) in [(answers.as_slice(), answer), (others.as_slice(), other)] {
+                for (mut octets, info) in frames.iter().flatten().cloned() {
+                    let (brought, done) = host.take(&mut octets, &info);
+                    let cleared = Done { cleared: word != after, ..Done::default() };
+                    assert_eq!((brought.word, done), ([word, after], cleared), "{:?}", &octets[42..44]);
+                    assert!(sum_is_right(&octets));
+                    assert_eq!(host.take(&mut octets, &info).1, Done::default());
+                }
             }
         }
     }
@@ -213,7 +239,7 @@ mod tests {
         Ecn::new_checked(&mut octets, &info).unwrap().set_bits(3);
         let before = octets.clone();
         let (brought, done) = trusted.take(&mut octets, &info);
-        assert_eq!((brought.word, brought.ecn, done), ([0x4000_0007; 2], [3, 3], Done::default()));
+        assert_eq!((brought.word, brought.ecn, done), ([0x4000_0007; 2], Some([3, 3]), Done::default()));
         assert_eq!(octets, before);
     }
 
@@ -227,18 +253,20 @@ mod tests {
                 let (mut octets, info) = frame(Carrier::Udp4, &request(0));
                 Ecn::new_checked(&mut octets, &info).unwrap().set_bits(bits);
                 let (brought, done) = host.take(&mut octets, &info);
-                assert_eq!((brought.ecn, done.cleared), ([bits, after], after != bits));
-                // In a response the server says what the request gathered.
-                let (mut octets, info) = ntp::tests::frame(true, &ntp::tests::header(3, 4));
-                Ecn::new_checked(&mut octets, &info).unwrap().set_bits(bits);
+                assert_eq!((brought.ecn, done.cleared), (Some([bits, after]), after != bits));
+                // In an answer the server says what the request gathered; a broadcast answers nobody.
                 let both = ecn_counter == Some(Counter::ShiftBoth);
-                let after_response = if both { bits & 0b10 } else { after };
-                assert_eq!(host.take(&mut octets, &info).0.ecn, [bits, after_response]);
+                let in_answer = if both { bits & 0b10 } else { after };
+                for (mode, after) in [(4, in_answer), (2, in_answer), (5, after)] {
+                    let (mut octets, info) = ntp::tests::frame(true, &ntp::tests::header(3, mode));
+                    Ecn::new_checked(&mut octets, &info).unwrap().set_bits(bits);
+                    assert_eq!(host.take(&mut octets, &info).0.ecn, Some([bits, after]), "mode {mode}");
+                }
                 // NTP without a field, and control messages, in which nothing is counted.
                 for (mode, after) in [(3, after), (6, bits)] {
                     let (mut octets, info) = ntp::tests::frame(true, &ntp::tests::header(3, mode));
                     Ecn::new_checked(&mut octets, &info).unwrap().set_bits(bits);
-                    assert_eq!(host.take(&mut octets, &info).0.ecn, [bits, after], "mode {mode}");
+                    assert_eq!(host.take(&mut octets, &info).0.ecn, Some([bits, after]), "mode {mode}");
                 }
             }
         }
@@ -253,7 +281,7 @@ mod tests {
                 Ecn::new_checked(&mut octets, &info).unwrap().set_bits(bits);
                 let (brought, done) = port.take(&mut octets, &info);
                 let after = if bits == NOT_ECT { becomes } else { bits };
-                assert_eq!((brought.ecn, done.remarked), ([bits, after], bits == NOT_ECT));
+                assert_eq!((brought.ecn, done.remarked), (Some([bits, after]), bits == NOT_ECT));
             }
             let (mut octets, info) = frame(Carrier::Ethernet, &request(0));
             assert_eq!(port.take(&mut octets, &info).1, Done::default());

@@ -15,42 +15,67 @@ mod ingress;
 use plimsoll_classify::{Class, Kind};
 
 use crate::{
-    EcnConfig, EcnOutcome, EcnScope, EdgeOutcome, Field, MarkConfig, MarkOutcome, MarkRecord, PortConfig,
-    Span,
+    Carriers, EcnOutcome, EcnScope, EdgeOutcome, Field, MarkOutcome, MarkRecord, PortConfig, Span,
     depth::Verdict,
     wire::{
         event::Event,
+        growth::Growth,
         ip::Ecn,
         message::{self, Message},
     },
 };
 
+use ecn::Counted;
 pub(crate) use ecn::capacity as ecn_capacity;
 pub(crate) use ingress::{Brought, Ingress};
 
 /// What a port writes into the frames that leave by it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Marker {
-    mark: Option<MarkConfig>,
-    ecn: Option<EcnConfig>,
+    words: Option<Words>,
+    bits: Bits,
     /// delta of the marks that are converted.
     edge: Option<Span>,
-    /// Whether there is more to do than to count in words.
-    more: bool,
+}
+
+/// The words that a port counts in.
+#[derive(Clone, Copy, Debug)]
+struct Words {
+    carriers: Carriers,
+    growth: Growth,
+}
+
+/// What the two ECN bits are to a port.
+#[derive(Clone, Copy, Debug)]
+enum Bits {
+    /// Nothing.
+    Off,
+    /// RFC 3168's.
+    Classical(EcnScope),
+    /// A counter.
+    Counted(Counted),
 }
 
 impl Marker {
     /// The marker of a port in a network whose marks mean `delta`.
     pub(crate) fn new(port: &PortConfig, delta: Option<Span>) -> Self {
-        let edge = delta.filter(|_| port.edge);
-        let more = port.ecn.is_some() || edge.is_some() || port.mark.is_some_and(|mark| mark.carriers.ecn);
-        Self { mark: port.mark, ecn: port.ecn, edge, more }
+        let counted = port.mark.as_ref().filter(|mark| mark.carriers.ecn);
+        let bits = match (port.ecn, counted) {
+            (Some(ecn), _) => Bits::Classical(ecn.scope),
+            (None, Some(mark)) => Bits::Counted(Counted::new(mark)),
+            (None, None) => Bits::Off,
+        };
+        let words = port.mark.map(|mark| Words {
+            carriers: mark.carriers,
+            growth: Growth::new(mark.counter, mark.counter_max),
+        });
+        Self { words, bits, edge: delta.filter(|_| port.edge) }
     }
 
     /// Whether it has to see a frame of this kind.
     #[inline]
     pub(crate) const fn concerns(&self, kind: Kind) -> bool {
-        kind.is_sync() || matches!(&self.ecn, Some(EcnConfig { scope: EcnScope::All, .. }))
+        kind.is_sync() || matches!(self.bits, Bits::Classical(EcnScope::All))
     }
 
     /// Marks a frame that concerns it by what its depth came to, and converts its marks at an edge.
@@ -68,6 +93,7 @@ impl Marker {
         } else {
             (MarkOutcome::NotSync, 0)
         };
+        let ecn = brought.ecn.unwrap_or_default();
         let mut record = MarkRecord {
             outcome,
             r: if is_sync { depth.r } else { 0 },
@@ -76,13 +102,18 @@ impl Marker {
             before: brought.word[0],
             after,
             ecn: EcnOutcome::Off,
-            ecn_before: brought.ecn[0],
-            ecn_after: brought.ecn[1],
+            ecn_before: ecn[0],
+            ecn_after: ecn[1],
             edge: EdgeOutcome::Off,
             converted_ns: 0,
         };
-        if self.more {
-            self.treat_more(frame, info, brought, depth, &mut record);
+        if let Some(delta) = self.edge {
+            convert(delta, frame, brought, &mut record);
+        }
+        match &self.bits {
+            Bits::Off => {}
+            Bits::Classical(_) => treat_classical(frame, info, brought, depth.over, &mut record),
+            Bits::Counted(counted) => counted.treat(frame, info, brought, depth.r, &mut record),
         }
         record
     }
@@ -91,68 +122,75 @@ impl Marker {
     #[inline]
     fn treat_word(&self, frame: &mut [u8], kind: Kind, brought: &Brought, r: u32) -> (MarkOutcome, u32) {
         let before = brought.word[1];
-        let Some(config) = &self.mark else { return (MarkOutcome::Off, before) };
-        let carried = if kind == Kind::PtpEvent { config.carriers.ptp } else { config.carriers.ntp };
+        let Some(Words { carriers, growth }) = &self.words else { return (MarkOutcome::Off, before) };
+        let carried = if kind == Kind::PtpEvent { carriers.ptp } else { carriers.ntp };
         match brought.place {
             _ if !carried => (MarkOutcome::Carrier, before),
             Err(skip) => (skip, before),
-            Ok(place) => count::mark(&mut Message::at(frame, place), before, r, config),
-        }
-    }
-
-    /// Edge conversion of a PTP word, and the ECN bits. Not inlined: what few ports do would cost all of them
-    /// registers.
-    #[inline(never)]
-    fn treat_more(
-        &self,
-        frame: &mut [u8],
-        info: &Class,
-        brought: &Brought,
-        depth: Verdict,
-        record: &mut MarkRecord,
-    ) {
-        if let Some(delta) = self.edge
-            && let Ok(place) = brought.place
-            && let Some(mut event) = Event::of(Message::at(frame, place))
-        {
-            (record.edge, record.converted_ns) = edge::convert(&mut event, delta.ps);
-            record.after = event.message().word();
-        }
-        if let Some(config) = self.mark.as_ref().filter(|config| config.carriers.ecn)
-            && let Some(direction) = brought
-                .place
-                .map_or_else(|_| message::direction(frame, info), |place| Some(place.direction()))
-        {
-            treat_ecn(frame, info, record, |bits| ecn::modified(bits, direction, depth.r, config));
-            record.counted |=
-                matches!(record.ecn, EcnOutcome::Below | EcnOutcome::Marked | EcnOutcome::Saturated);
-        }
-        // What is no message is here for this alone.
-        if self.ecn.is_some() {
-            treat_ecn(frame, info, record, |bits| ecn::classical(bits, depth.over));
+            Ok(place) => count::mark(&mut Message::at(frame, place), before, r, growth),
         }
     }
 }
 
-/// The ECN bits.
-#[inline]
-fn treat_ecn(
+// What few ports do is not inlined: it would cost all of them registers.
+
+/// Edge conversion of a PTP word.
+#[inline(never)]
+fn convert(delta: Span, frame: &mut [u8], brought: &Brought, record: &mut MarkRecord) {
+    if let Ok(place) = brought.place
+        && let Some(mut event) = Event::of(Message::at(frame, place))
+    {
+        (record.edge, record.converted_ns) = edge::convert(&mut event, delta.ps);
+        record.after = event.message().word();
+    }
+}
+
+/// ECN as RFC 3168 has it.
+#[inline(never)]
+fn treat_classical(
     frame: &mut [u8],
     info: &Class,
+    brought: &Brought,
+    exceeded: bool,
     record: &mut MarkRecord,
-    decide: impl FnOnce(u8) -> (EcnOutcome, u8),
 ) {
-    let Some(mut ecn) = Ecn::new_checked(frame, info) else {
-        record.ecn = EcnOutcome::NotIp;
-        return;
-    };
-    let before = ecn.bits();
-    if !info.kind.is_sync() {
+    let bits = if info.kind.is_sync() {
+        brought.ecn.map(|[_, bits]| bits)
+    } else {
         // Nobody looked at this frame's bits before.
-        record.ecn_before = before;
+        let bits = Ecn::new_checked(frame, info).map(|ecn| ecn.bits());
+        record.ecn_before = bits.unwrap_or_default();
+        bits
+    };
+    (record.ecn, record.ecn_after) = match bits {
+        Some(bits) => rewritten(frame, info, bits, ecn::classical(bits, exceeded)),
+        None => (EcnOutcome::NotIp, 0),
+    };
+}
+
+impl Counted {
+    /// ECN bits that are a counter, of a time message.
+    #[inline(never)]
+    fn treat(&self, frame: &mut [u8], info: &Class, brought: &Brought, r: u32, record: &mut MarkRecord) {
+        let direction =
+            brought.place.map_or_else(|_| message::direction(frame, info), |place| Some(place.direction()));
+        let Some(direction) = direction else { return };
+        (record.ecn, record.ecn_after) = match brought.ecn {
+            Some([_, bits]) => rewritten(frame, info, bits, self.mark(bits, direction, r)),
+            None => (EcnOutcome::NotIp, 0),
+        };
+        record.counted |=
+            matches!(record.ecn, EcnOutcome::Below | EcnOutcome::Marked | EcnOutcome::Saturated);
     }
-    (record.ecn, record.ecn_after) = decide(before);
-    if record.ecn_after != before {
-        ecn.set_bits(record.ecn_after);
+}
+
+/// Writes what was decided on a frame with these bits, where it changes them.
+#[inline]
+fn rewritten(frame: &mut [u8], info: &Class, bits: u8, decided: (EcnOutcome, u8)) -> (EcnOutcome, u8) {
+    if decided.1 != bits
+        && let Some(mut ecn) = Ecn::new_checked(frame, info)
+    {
+        ecn.set_bits(decided.1);
     }
+    decided
 }

@@ -2,6 +2,7 @@
 
 use plimsoll_classify::{Class, Flags};
 
+use super::{octets, octets_mut};
 use crate::MarkOutcome;
 
 mod field {
@@ -38,8 +39,7 @@ pub(super) fn find<'a>(frame: &'a [u8], info: &Class) -> Result<(&'a [u8], Sum),
     if !info.flags.has(Flags::UDP) {
         return Ok((payload, Sum::Untouched));
     }
-    let udp = before.get(usize::from(info.l4)..).and_then(<[u8]>::first_chunk::<{ field::UDP }>);
-    let udp = udp.ok_or(MarkOutcome::Length)?;
+    let udp = octets(before, u16::from(info.l4)).ok_or(MarkOutcome::Length)?;
     // What the UDP length leaves out, no checksum covers.
     let at = field::UDP_LENGTH.start;
     let length = usize::from(u16::from_be_bytes([udp[at], udp[at + 1]]));
@@ -70,7 +70,7 @@ impl Sum {
     #[inline]
     pub(super) fn mend(self, frame: &mut [u8], mended: impl FnOnce(u16) -> u16) {
         if let Self::At(at) = self
-            && let Some(octets) = frame.get_mut(usize::from(at)..).and_then(<[u8]>::first_chunk_mut::<2>)
+            && let Some(octets) = octets_mut(frame, at)
         {
             *octets = mended(u16::from_be_bytes(*octets)).to_be_bytes();
         }

@@ -5,6 +5,7 @@ use plimsoll_classify::{Class, Kind};
 use super::{
     checksum,
     message::Message,
+    octets_mut,
     ptp::{CORRECTION_BEFORE_WORD, CORRECTION_OVERFLOW},
 };
 use crate::{Field, MarkOutcome};
@@ -82,7 +83,7 @@ impl<'a> Event<'a> {
     #[inline]
     fn field(&mut self) -> Option<&mut [u8; 8]> {
         let at = self.0.word_at().checked_sub(CORRECTION_BEFORE_WORD)?;
-        self.0.frame().get_mut(at..)?.first_chunk_mut()
+        octets_mut(self.0.frame(), at)
     }
 }
 

@@ -2,7 +2,7 @@
 
 use plimsoll_classify::{Class, Flags};
 
-use super::checksum;
+use super::{checksum, octets_mut};
 
 pub use plimsoll_classify::ecn::{CE, ECT_0, ECT_1, NOT_ECT};
 
@@ -32,13 +32,16 @@ impl<'a> Ecn<'a> {
     /// The bits of `frame`, whose IP header is where `info` says; `None` where there is none, or not that version.
     #[inline]
     pub fn new_checked(frame: &'a mut [u8], info: &Class) -> Option<Self> {
-        let packet = frame.get_mut(usize::from(info.l3)..)?;
-        let version = packet.first()? >> 4;
-        if info.flags.has(Flags::IPV4) && version == 4 {
-            return packet.first_chunk_mut().map(|header| Self(Header::V4(header)));
+        let at = u16::from(info.l3);
+        if info.flags.has(Flags::IPV4) {
+            return octets_mut(frame, at)
+                .filter(|header| header[0] >> 4 == 4)
+                .map(|header| Self(Header::V4(header)));
         }
-        if info.flags.has(Flags::IPV6) && version == 6 {
-            return packet.first_chunk_mut().map(|header| Self(Header::V6(header)));
+        if info.flags.has(Flags::IPV6) {
+            return octets_mut(frame, at)
+                .filter(|header| header[0] >> 4 == 6)
+                .map(|header| Self(Header::V6(header)));
         }
         None
     }

@@ -5,7 +5,7 @@ use plimsoll_classify::{Class, Flags, Kind};
 use super::{
     checksum,
     datagram::{self, Sum},
-    ntp,
+    ntp, octets, octets_mut,
     ptp::{self, EventMessage},
     word::Direction,
 };
@@ -67,8 +67,7 @@ impl Place {
     /// The marking word of the frame that this was found in, host order.
     #[inline]
     pub fn word(&self, frame: &[u8]) -> u32 {
-        let octets = frame.get(usize::from(self.at)..).and_then(<[u8]>::first_chunk);
-        octets.map_or(0, |octets| u32::from_be_bytes(*octets))
+        octets(frame, self.at).map_or(0, |octets| u32::from_be_bytes(*octets))
     }
 }
 
@@ -128,9 +127,7 @@ impl<'a> Message<'a> {
     /// Writes the marking word and mends the UDP checksum over it.
     #[inline]
     pub fn set_word(&mut self, word: u32) {
-        if let Some(octets) =
-            self.frame.get_mut(usize::from(self.place.at)..).and_then(<[u8]>::first_chunk_mut)
-        {
+        if let Some(octets) = octets_mut(self.frame, self.place.at) {
             let old = u32::from_be_bytes(*octets);
             *octets = word.to_be_bytes();
             self.place.sum.mend(self.frame, |sum| checksum::mended_u32(sum, old, word));
@@ -145,8 +142,8 @@ impl<'a> Message<'a> {
 
     /// The word's first octet in the frame.
     #[inline]
-    pub(super) fn word_at(&self) -> usize {
-        usize::from(self.place.at)
+    pub(super) const fn word_at(&self) -> u16 {
+        self.place.at
     }
 
     /// The checksum over the message.
@@ -160,11 +157,22 @@ impl<'a> Message<'a> {
 /// another version than 2, NTP modes 6 and 7, and what is no PTP event message or NTP at all.
 #[inline]
 pub fn direction(frame: &[u8], info: &Class) -> Option<Direction> {
-    let &[first, second] = frame.get(usize::from(info.payload)..)?.first_chunk()?;
+    let &[first, second] = octets(frame, u16::from(info.payload))?;
     match info.kind {
         Kind::PtpEvent if second & 0x0F == 2 => ptp::direction(first & 0x0F),
         Kind::NtpRequest | Kind::NtpResponse => ntp::direction(first),
         _ => None,
+    }
+}
+
+/// Whether the frame's time message answers one request, and so has something to say of it: Pdelay_Resp, NTP modes 4 and
+/// 2. Sync and NTP broadcasts (mode 5) answer nobody, and a Delay_Resp is a general message, which no switch marks.
+#[inline]
+pub fn answers(frame: &[u8], info: &Class) -> bool {
+    match (info.kind, frame.get(usize::from(info.payload))) {
+        (Kind::PtpEvent, Some(first)) => ptp::answers(first & 0x0F),
+        (Kind::NtpRequest | Kind::NtpResponse, Some(&first)) => ntp::answers(first),
+        _ => false,
     }
 }
 

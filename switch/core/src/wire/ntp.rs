@@ -15,6 +15,13 @@ pub use plimsoll_classify::ntp::{
     FIELD_LEN, FIELD_TYPE, HEADER_LEN, LEAST_FIELD, MAGIC, VERSION, WORD, direction, field,
 };
 
+/// Whether a message answers a request whose first octet this is: server (4) and symmetric passive (2) do, broadcast (5)
+/// does not.
+#[inline]
+pub const fn answers(first: u8) -> bool {
+    matches!(first & 7, 2 | 4)
+}
+
 /// The marking word of a message (the UDP payload): where it begins, which way the message goes, and whether its field
 /// is the last thing in it.
 ///

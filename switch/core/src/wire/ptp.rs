@@ -26,7 +26,7 @@ mod field {
 /// Where the marking word stands in the header: messageTypeSpecific.
 pub(super) const WORD: usize = field::TYPE_SPECIFIC.start;
 /// How far before it correctionField begins.
-pub(super) const CORRECTION_BEFORE_WORD: usize = WORD - field::CORRECTION.start;
+pub(super) const CORRECTION_BEFORE_WORD: u16 = (WORD - field::CORRECTION.start) as u16;
 
 /// What tells one PTP message from another (clause 7.3.7).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
@@ -49,6 +49,12 @@ pub fn message_id(frame: &[u8], info: &Class) -> Option<MessageId> {
     }
     let message = frame.get(usize::from(info.payload)..)?;
     Some(Header::new_checked(message)?.id())
+}
+
+/// Whether an event message of this messageType answers a request: Pdelay_Resp (3) does, Sync does not.
+#[inline]
+pub const fn answers(message_type: u8) -> bool {
+    message_type == 3
 }
 
 /// The common header of a PTP version 2 message.

@@ -70,11 +70,11 @@ pub struct Told {
 }
 
 impl Egress for Told {
-    fn depart(&mut self, departure: Departure) {
+    fn depart(&mut self, departure: &Departure) {
         if let Some(room) = &mut self.room {
             *room = room.saturating_sub(1);
         }
-        self.departures.push(departure);
+        self.departures.push(*departure);
     }
 
     fn discard(&mut self, discard: Discard) {

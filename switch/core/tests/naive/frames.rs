@@ -227,6 +227,7 @@ impl Ptp {
         let mut message = Message {
             ntp: false,
             forward: Some(self.message_type == 1 || self.message_type == 2),
+            answers: self.message_type == 3,
             word: Some(self.word),
             skip: unsummed(packet),
             correction: self.correction,
@@ -273,6 +274,7 @@ impl Ntp {
             (_, _, field) => (field, unsummed(Some(packet)).or(covered)),
         };
         let forward = (self.mode < 6).then_some(self.mode == 1 || self.mode == 3);
-        (Message { ntp: true, forward, word: word_there, skip, correction: 0 }, octets, word)
+        let answers = self.mode == 2 || self.mode == 4;
+        (Message { ntp: true, forward, answers, word: word_there, skip, correction: 0 }, octets, word)
     }
 }

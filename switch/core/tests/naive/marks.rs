@@ -14,6 +14,8 @@ pub(crate) struct Message {
     pub(crate) ntp: bool,
     /// Whether it is a request; `None`: neither that nor a response.
     pub(crate) forward: Option<bool>,
+    /// Whether it answers a request.
+    pub(crate) answers: bool,
     /// Its marking word.
     pub(crate) word: Option<u32>,
     /// Why the word must not be written, or is not there.
@@ -38,23 +40,23 @@ pub(crate) fn take(config: &SwitchConfig, frame: &Sent) -> Taken {
     let mut taken =
         Taken { word: message.word.unwrap_or(0), ecn: frame.ecn.unwrap_or(0), ..Taken::default() };
     if !port.trust {
-        // What a request gathered comes back in the other half of the response: that one stays.
-        let response = message.forward == Some(false);
-        let counter = Counter::read(taken.word, !response);
-        let clears = |c: &Counter| c.own != 0 || (c.other != 0 && !response);
+        // What a request gathered comes back in the other half of its answer: that one stays.
+        let answers = message.answers;
+        let counter = Counter::read(taken.word, !answers);
+        let clears = |c: &Counter| c.own != 0 || (c.other != 0 && !answers);
         if let Some(counter) = counter.filter(|c| c.mode != Mode::None && clears(c)) {
             if message.skip.is_some() {
                 taken.untouched = true;
             } else {
-                let other = if response { counter.other } else { 0 };
-                taken.word = Counter { own: 0, other, ..counter }.write(!response);
+                let other = if answers { counter.other } else { 0 };
+                taken.word = Counter { own: 0, other, ..counter }.write(!answers);
                 taken.cleared = true;
             }
         }
         let mut counters = config.ports.iter().filter_map(|port| port.mark).filter(|mark| mark.carriers.ecn);
-        if let (Some(mark), Some(forward)) = (counters.next(), message.forward) {
+        if let (Some(mark), Some(_)) = (counters.next(), message.forward) {
             let both = matches!(mark.counter, Kind::IntegerBoth | Kind::ShiftBoth);
-            let after = if both && !forward { taken.ecn & 0b10 } else { 0 };
+            let after = if both && answers { taken.ecn & 0b10 } else { 0 };
             taken.cleared |= after != taken.ecn;
             taken.ecn = after;
         }

@@ -38,8 +38,8 @@ pub(super) struct Out {
 
 impl Egress for Out {
     #[inline]
-    fn depart(&mut self, departure: Departure) {
-        self.departed.push(departure);
+    fn depart(&mut self, departure: &Departure) {
+        self.departed.push(*departure);
     }
 
     fn discard(&mut self, discard: Discard) {

@@ -105,10 +105,10 @@ impl Line {
 }
 
 impl Egress for Releases {
-    fn depart(&mut self, departure: Departure) {
+    fn depart(&mut self, departure: &Departure) {
         let line = &mut self.lines[usize::from(departure.port.0)];
         line.bytes += u64::from(departure.len);
-        line.queue.push_back(departure);
+        line.queue.push_back(*departure);
     }
 
     fn discard(&mut self, discard: Discard) {
@@ -160,7 +160,7 @@ pub(super) mod tests {
         // The end holds the delay of 500 ns, the start does not.
         for (at, due) in [(ReleaseAt::End, 1672), (ReleaseAt::Start, 1600)] {
             let mut releases = Releases::new([(at, 500)], 100, None);
-            releases.depart(departure(1000, 1572));
+            releases.depart(&departure(1000, 1572));
             assert_eq!(releases.next_due(), Some(Nanos(due)));
             assert_eq!(releases.unsent_bytes(PortId(0)), 60);
             assert!(releases.line(0).pop().is_some());
