@@ -183,7 +183,7 @@ pub struct Discard {
 
 /// What the core tells the world.
 pub trait Egress {
-    /// A frame leaves: it is due on the wire between `start` and `end`.
+    /// A frame leaves: it is due on the wire between `start` and `end`. Whoever keeps the departure copies it.
     fn depart(&mut self, departure: &Departure);
 
     /// A frame is lost; for records, the counters are the core's own.

@@ -6,7 +6,7 @@ use crate::{
     Counter, Departure, Discard, DropCounts, DropReason, EcnCounts, EdgeCounts, Egress, FrameId, MarkCounts,
     MarkRecord, Nanos, Pool, PortConfig, PortId, PortStats, Span, class,
     config::wire_octets,
-    depth::{Gauge, Measured, Thresholds, Verdict},
+    depth::{Gauge, Measured, Thresholds},
     link::{Instant, Pace},
     mark::{Brought, Ingress, Marker},
     queue::Queue,
@@ -26,14 +26,6 @@ pub(crate) struct Arrival {
     pub(crate) arrived: Nanos,
     /// Its marking word and ECN bits, where it is a time message.
     pub(crate) brought: Brought,
-}
-
-/// A frame's room at its egress port, which holds until another frame comes there.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Room {
-    class: u8,
-    /// Wire octets queued that leave before it.
-    ahead: u64,
 }
 
 impl Arrival {
@@ -139,27 +131,26 @@ impl Port {
         self.passes >> reserved & 1 != 0
     }
 
-    /// The room that a frame finds, once all that is due before its arrival has left.
+    /// Whether a frame finds room, once all that is due before its arrival has left.
     #[inline]
-    pub(crate) fn admits<E: Egress>(&mut self, arrival: &Arrival, out: &mut E) -> Result<Room, DropReason> {
+    pub(crate) fn admits<E: Egress>(&mut self, arrival: &Arrival, out: &mut E) -> Result<(), DropReason> {
         if !self.up {
             return Err(DropReason::PortDown);
         }
         self.run(arrival.arrived, out);
-        let class = class::of_frame(&arrival.info, self.default_class, self.sync_class);
-        let ahead = self.queue.admits(class, arrival.len)?;
-        Ok(Room { class, ahead })
+        self.queue.admits(self.class_of(arrival), arrival.len)
+    }
+
+    #[inline]
+    fn class_of(&self, arrival: &Arrival) -> u8 {
+        class::of_frame(&arrival.info, self.default_class, self.sync_class)
     }
 
     /// Queues a frame that was let in: measures its depth, marks it, converts marks at an edge.
     #[inline]
-    pub(crate) fn enqueue<P: Pool, E: Egress>(
-        &mut self,
-        arrival: &Arrival,
-        Room { class, ahead }: Room,
-        pool: &mut P,
-        out: &mut E,
-    ) {
+    pub(crate) fn enqueue<P: Pool, E: Egress>(&mut self, arrival: &Arrival, pool: &mut P, out: &mut E) {
+        let class = self.class_of(arrival);
+        let (ahead, _) = self.queue.ahead_of(class);
         let (depth_bytes, depth_ps) = match self.pace {
             Some(pace) => pace.backlog(arrival.arrived, self.free, ahead),
             None => (out.unsent_bytes(self.id) + ahead, 0),
@@ -172,20 +163,12 @@ impl Port {
                 measured
             }
         };
-        let mark = if self.marker.concerns(arrival.info.kind) {
-            self.mark(arrival, self.thresholds.judge(measured), pool)
-        } else {
-            MarkRecord::NOTHING
-        };
-        self.marked.count(mark.outcome);
-        self.ecn.count(mark.ecn);
-        self.converted.count(mark.edge);
         self.depths.record(depth_bytes, arrival.info.kind.is_sync());
         if self.queue.is_empty() {
             // An idle link starts with what is there first; what comes at that very instant takes part.
             self.free = self.free.max(Instant::at(arrival.arrived));
         }
-        self.queue.push(Departure {
+        let departure = self.queue.push(Departure {
             port: self.id,
             ingress: arrival.ingress,
             frame: arrival.frame,
@@ -199,21 +182,28 @@ impl Port {
             measured: measured.value,
             start: arrival.arrived,
             end: arrival.arrived,
-            mark,
+            mark: MarkRecord::NOTHING,
             transparent: self.transparent && arrival.info.kind.is_sync(),
         });
+        if self.marker.concerns(arrival.info.kind) {
+            // Written where it stays: a copy of what was just written in parts would have to wait for all of them.
+            let record = &mut departure.mark;
+            let depth = self.thresholds.judge(measured);
+            self.marker.treat(pool.bytes_mut(arrival.frame), &arrival.info, &arrival.brought, depth, record);
+            if record.counted {
+                self.marks.count(record.r);
+            }
+            self.marked.count(record.outcome);
+            self.ecn.count(record.ecn);
+            self.converted.count(record.edge);
+        } else {
+            self.marked.count(MarkRecord::NOTHING.outcome);
+            self.ecn.count(MarkRecord::NOTHING.ecn);
+            self.converted.count(MarkRecord::NOTHING.edge);
+        }
         if self.pace.is_none() {
             self.run(arrival.arrived, out);
         }
-    }
-
-    fn mark<P: Pool>(&mut self, arrival: &Arrival, depth: Verdict, pool: &mut P) -> MarkRecord {
-        let frame = pool.bytes_mut(arrival.frame);
-        let record = self.marker.treat(frame, &arrival.info, &arrival.brought, depth);
-        if record.counted {
-            self.marks.count(record.r);
-        }
-        record
     }
 
     /// Lets every frame go whose first bit is due before `to`; without a rate, every frame that finds room.

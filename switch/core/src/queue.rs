@@ -81,9 +81,9 @@ impl Queue {
         self.frames
     }
 
-    /// Whether a frame of `len` octets finds room in `class`: behind how many wire octets.
+    /// Whether a frame of `len` octets finds room in `class`.
     #[inline]
-    pub(crate) fn admits(&self, class: u8, len: u32) -> Result<u64, DropReason> {
+    pub(crate) fn admits(&self, class: u8, len: u32) -> Result<(), DropReason> {
         let (octets, frames) = self.ahead_of(class);
         if octets + u64::from(wire_octets(len)) > self.octets_limit {
             return Err(DropReason::QueueBytes);
@@ -91,12 +91,12 @@ impl Queue {
         if frames >= self.frames_limit {
             return Err(DropReason::QueueFrames);
         }
-        Ok(octets)
+        Ok(())
     }
 
     /// Wire octets and frames queued that leave before a frame of `class` that comes now.
     #[inline]
-    fn ahead_of(&self, class: u8) -> (u64, u32) {
+    pub(crate) fn ahead_of(&self, class: u8) -> (u64, u32) {
         let class = usize::from(class);
         let of = |list: &List| (list.stats.bytes, list.stats.frames);
         if u32::from(self.waiting) >> class <= 1 {
@@ -105,19 +105,15 @@ impl Queue {
         self.lists[class..].iter().map(of).fold((0, 0), |(octets, frames), (o, f)| (octets + o, frames + f))
     }
 
-    /// Queues a frame that [`Queue::admits`] let in.
+    /// Queues a frame that [`Queue::admits`] let in. Returns it in its place.
     #[inline]
-    pub(crate) fn push(&mut self, departure: Departure) {
+    pub(crate) fn push(&mut self, departure: Departure) -> &mut Departure {
         let class = usize::from(departure.class);
         let octets = u64::from(wire_octets(departure.len));
         if self.free == NONE {
             self.grow();
         }
         let at = self.free;
-        let slot = &mut self.slots[at as usize];
-        self.free = slot.next;
-        // The only copy, into its place.
-        *slot = Slot { departure, next: NONE };
         let list = &mut self.lists[class];
         if list.head == NONE {
             list.head = at;
@@ -132,6 +128,10 @@ impl Queue {
         stats.frames_max = stats.frames_max.max(stats.frames);
         stats.bytes_max = stats.bytes_max.max(stats.bytes);
         self.frames += 1;
+        let slot = &mut self.slots[at as usize];
+        self.free = slot.next;
+        *slot = Slot { departure, next: NONE };
+        &mut slot.departure
     }
 
     /// One free slot more.
@@ -194,7 +194,7 @@ mod tests {
         let mut queue = Queue::new(300, 3);
         queue.push(waiting(0, 0, 46)); // padded: 84
         queue.push(waiting(1, 0, 60)); // 84
-        assert_eq!(queue.admits(0, 108), Ok(168)); // 132: exactly full
+        assert_eq!(queue.admits(0, 108), Ok(())); // 132: exactly full
         assert_eq!(queue.admits(0, 109), Err(DropReason::QueueBytes));
         queue.push(waiting(2, 0, 60));
         assert_eq!(queue.admits(0, 0), Err(DropReason::QueueBytes));

@@ -7,7 +7,7 @@ use crate::{
     SwitchStats,
     fdb::{self, Fdb},
     mark::Brought,
-    port::{Arrival, Port, Room},
+    port::{Arrival, Port},
     wire::ethernet::{HEADER_LEN, Header, Mac, Tci},
 };
 
@@ -174,11 +174,11 @@ impl Switch {
     /// Reads a time message's marking word and ECN bits, clears the counts of a port that is not trusted, and remarks.
     fn take_message<P: Pool>(&mut self, arrival: &mut Arrival, pool: &mut P) {
         let port = &mut self.ports[arrival.ingress.index()];
-        let (brought, done) = port.ingress.take(pool.bytes_mut(arrival.frame), &arrival.info);
+        let Arrival { frame, info, brought, .. } = arrival;
+        let done = port.ingress.take(pool.bytes_mut(*frame), info, brought);
         port.counts_cleared += u64::from(done.cleared);
         port.counts_untouched += u64::from(done.untouched);
         port.remarked += u64::from(done.remarked);
-        arrival.brought = brought;
     }
 
     /// The port that the frame is for; `None`: all others.
@@ -206,7 +206,7 @@ impl Switch {
     fn send<P: Pool, E: Egress>(&mut self, egress: PortId, arrival: &Arrival, pool: &mut P, out: &mut E) {
         let port = &mut self.ports[egress.index()];
         match port.admits(arrival, out) {
-            Ok(room) => port.enqueue(arrival, room, pool, out),
+            Ok(()) => port.enqueue(arrival, pool, out),
             Err(reason) => {
                 port.drops.count(reason);
                 out.discard(arrival.lost(reason, Some(egress), pool));
@@ -233,9 +233,9 @@ impl Switch {
                 continue;
             }
             match port.admits(arrival, out) {
-                Ok(room) => {
-                    if let Some((earlier, room)) = waiting.replace((id, room)) {
-                        self.send_copy(earlier, arrival, room, pool, out);
+                Ok(()) => {
+                    if let Some(earlier) = waiting.replace(id) {
+                        self.send_copy(earlier, arrival, pool, out);
                     }
                 }
                 Err(reason) => {
@@ -246,7 +246,7 @@ impl Switch {
             }
         }
         match waiting {
-            Some((last, room)) => self.ports[last.index()].enqueue(arrival, room, pool, out),
+            Some(last) => self.ports[last.index()].enqueue(arrival, pool, out),
             None if refused => pool.free(arrival.frame),
             None => self.lose(arrival, DropReason::NoEgress, pool, out),
         }
@@ -256,13 +256,12 @@ impl Switch {
         &mut self,
         egress: PortId,
         arrival: &Arrival,
-        room: Room,
         pool: &mut P,
         out: &mut E,
     ) {
         let port = &mut self.ports[egress.index()];
         match pool.copy(arrival.frame) {
-            Some(frame) => port.enqueue(&Arrival { frame, ..*arrival }, room, pool, out),
+            Some(frame) => port.enqueue(&Arrival { frame, ..*arrival }, pool, out),
             None => {
                 port.drops.count(DropReason::NoBuffer);
                 out.discard(arrival.lost(DropReason::NoBuffer, Some(egress), pool));

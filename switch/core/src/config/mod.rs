@@ -129,7 +129,8 @@ pub struct PortConfig {
     /// and ECN bits leave as they are. Not with counters of two directions anywhere in the switch.
     pub edge: bool,
     /// Whether counts that arrive here are kept (a port to another switch) or cleared (a port to a host). The forward half
-    /// of a response is kept always: in it the server sends back what the request gathered.
+    /// of an answer to a request (Pdelay_Resp, NTP modes 4 and 2) is kept always: in it the server sends back what the
+    /// request gathered. A Sync and an NTP broadcast answer nobody.
     pub trust: bool,
     /// Last octets (0x00..=0x0F without 0x01) of 01-80-C2-00-00-XX addresses that this port passes, in and out.
     pub pass_reserved: Vec<u8>,

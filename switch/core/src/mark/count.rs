@@ -17,10 +17,9 @@ pub(super) fn mark(message: &mut Message<'_>, before: u32, r: u32, growth: &Grow
         Err(_) => (MarkOutcome::InvalidWord, before),
         Ok(_) if r == 0 => (MarkOutcome::Zero, before),
         Ok((after, whole)) => {
-            if after != before {
-                message.set_word(after);
-            }
-            (if whole { MarkOutcome::Marked } else { MarkOutcome::Saturated }, after)
+            let outcome = if whole { MarkOutcome::Marked } else { MarkOutcome::Saturated };
+            message.set_word(after);
+            (outcome, after)
         }
     }
 }

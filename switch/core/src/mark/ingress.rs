@@ -59,9 +59,9 @@ impl Ingress {
         Self { trust: port.trust, ecn_counter: ecn_counter.filter(|_| !port.trust), remark }
     }
 
-    /// Takes in a frame that is a time message to the classifier.
-    pub(crate) fn take(&self, frame: &mut [u8], info: &Class) -> (Brought, Done) {
-        let (mut brought, mut done) = (Brought::NOTHING, Done::default());
+    /// Takes in a frame that is a time message to the classifier. What it brings is written where it stays.
+    pub(crate) fn take(&self, frame: &mut [u8], info: &Class, brought: &mut Brought) -> Done {
+        let mut done = Done::default();
         brought.place = Place::find(frame, info);
         // A message that cannot be marked is the egress marker's to count.
         if let Ok(place) = brought.place {
@@ -78,7 +78,7 @@ impl Ingress {
             }
             brought.ecn = Some([before, after]);
         }
-        (brought, done)
+        done
     }
 
     /// What becomes of a message's ECN bits. Only what modified ECN counts in is cleared.
@@ -140,6 +140,12 @@ mod tests {
         Ingress::new(&port, ecn_counter)
     }
 
+    fn take(ingress: &Ingress, frame: &mut [u8], info: &Class) -> (Brought, Done) {
+        let mut brought = Brought::NOTHING;
+        let done = ingress.take(frame, info, &mut brought);
+        (brought, done)
+    }
+
     fn all_cleared() -> Done {
         Done { cleared: true, ..Done::default() }
     }
@@ -165,17 +171,17 @@ mod tests {
                 (Field::Ptp, frame(Carrier::Udp6, &request(word))),
                 (Field::Ntp, ntp::tests::frame(false, &ntp)),
             ] {
-                let (brought, done) = host.take(&mut octets, &info);
+                let (brought, done) = take(&host, &mut octets, &info);
                 assert_eq!((brought.word, done), ([word, after], all_cleared()));
                 assert_eq!(brought.place.unwrap().field(), field);
                 assert!(sum_is_right(&octets));
                 let brought = Brought { word: [after, after], ..brought };
-                assert_eq!(host.take(&mut octets, &info), (brought, Done::default()));
+                assert_eq!(take(&host, &mut octets, &info), (brought, Done::default()));
             }
         }
         for word in [0, 0x1234_5678, 0x4000_0000, 0xE000_0000, 0xC000_0002] {
             let (mut octets, info) = frame(Carrier::Ethernet, &request(word));
-            let (brought, done) = host.take(&mut octets, &info);
+            let (brought, done) = take(&host, &mut octets, &info);
             assert_eq!((brought.word, done), ([word, word], Done::default()));
         }
     }
@@ -205,11 +211,11 @@ mod tests {
             let others = [with(0, 5, word), with(1, 3, word), with(2, 1, word)];
             for (frames, after) in [(answers.as_slice(), answer), (others.as_slice(), other)] {
                 for (mut octets, info) in frames.iter().flatten().cloned() {
-                    let (brought, done) = host.take(&mut octets, &info);
+                    let (brought, done) = take(&host, &mut octets, &info);
                     let cleared = Done { cleared: word != after, ..Done::default() };
                     assert_eq!((brought.word, done), ([word, after], cleared), "{:?}", &octets[42..44]);
                     assert!(sum_is_right(&octets));
-                    assert_eq!(host.take(&mut octets, &info).1, Done::default());
+                    assert_eq!(take(&host, &mut octets, &info).1, Done::default());
                 }
             }
         }
@@ -225,7 +231,7 @@ mod tests {
         let keyed = [ntp::tests::header(4, 3), ntp::field(word).to_vec(), vec![7; 20]].concat();
         for (mut octets, info) in [frame(Carrier::Udp4, &authenticated), ntp::tests::frame(true, &keyed)] {
             let before = octets.clone();
-            let (brought, done) = host.take(&mut octets, &info);
+            let (brought, done) = take(&host, &mut octets, &info);
             assert_eq!(brought.word, [word, word]);
             assert_eq!(done, Done { untouched: true, ..Done::default() });
             assert_eq!(octets, before);
@@ -238,7 +244,7 @@ mod tests {
         let (mut octets, info) = frame(Carrier::Udp6, &request(0x4000_0007));
         Ecn::new_checked(&mut octets, &info).unwrap().set_bits(3);
         let before = octets.clone();
-        let (brought, done) = trusted.take(&mut octets, &info);
+        let (brought, done) = take(&trusted, &mut octets, &info);
         assert_eq!((brought.word, brought.ecn, done), ([0x4000_0007; 2], Some([3, 3]), Done::default()));
         assert_eq!(octets, before);
     }
@@ -252,7 +258,7 @@ mod tests {
                 let host = ingress(|_| (), ecn_counter);
                 let (mut octets, info) = frame(Carrier::Udp4, &request(0));
                 Ecn::new_checked(&mut octets, &info).unwrap().set_bits(bits);
-                let (brought, done) = host.take(&mut octets, &info);
+                let (brought, done) = take(&host, &mut octets, &info);
                 assert_eq!((brought.ecn, done.cleared), (Some([bits, after]), after != bits));
                 // In an answer the server says what the request gathered; a broadcast answers nobody.
                 let both = ecn_counter == Some(Counter::ShiftBoth);
@@ -260,13 +266,13 @@ mod tests {
                 for (mode, after) in [(4, in_answer), (2, in_answer), (5, after)] {
                     let (mut octets, info) = ntp::tests::frame(true, &ntp::tests::header(3, mode));
                     Ecn::new_checked(&mut octets, &info).unwrap().set_bits(bits);
-                    assert_eq!(host.take(&mut octets, &info).0.ecn, Some([bits, after]), "mode {mode}");
+                    assert_eq!(take(&host, &mut octets, &info).0.ecn, Some([bits, after]), "mode {mode}");
                 }
                 // NTP without a field, and control messages, in which nothing is counted.
                 for (mode, after) in [(3, after), (6, bits)] {
                     let (mut octets, info) = ntp::tests::frame(true, &ntp::tests::header(3, mode));
                     Ecn::new_checked(&mut octets, &info).unwrap().set_bits(bits);
-                    assert_eq!(host.take(&mut octets, &info).0.ecn, Some([bits, after]), "mode {mode}");
+                    assert_eq!(take(&host, &mut octets, &info).0.ecn, Some([bits, after]), "mode {mode}");
                 }
             }
         }
@@ -279,12 +285,12 @@ mod tests {
             for bits in 0..4 {
                 let (mut octets, info) = frame(Carrier::Udp4, &request(0));
                 Ecn::new_checked(&mut octets, &info).unwrap().set_bits(bits);
-                let (brought, done) = port.take(&mut octets, &info);
+                let (brought, done) = take(&port, &mut octets, &info);
                 let after = if bits == NOT_ECT { becomes } else { bits };
                 assert_eq!((brought.ecn, done.remarked), (Some([bits, after]), bits == NOT_ECT));
             }
             let (mut octets, info) = frame(Carrier::Ethernet, &request(0));
-            assert_eq!(port.take(&mut octets, &info).1, Done::default());
+            assert_eq!(take(&port, &mut octets, &info).1, Done::default());
         }
     }
 }

@@ -15,7 +15,7 @@ mod ingress;
 use plimsoll_classify::{Class, Kind};
 
 use crate::{
-    Carriers, EcnOutcome, EcnScope, EdgeOutcome, Field, MarkOutcome, MarkRecord, PortConfig, Span,
+    Carriers, EcnOutcome, EcnScope, Field, MarkOutcome, MarkRecord, PortConfig, Span,
     depth::Verdict,
     wire::{
         event::Event,
@@ -78,44 +78,37 @@ impl Marker {
         kind.is_sync() || matches!(self.bits, Bits::Classical(EcnScope::All))
     }
 
-    /// Marks a frame that concerns it by what its depth came to, and converts its marks at an edge.
-    #[inline]
+    /// Marks a frame that concerns it by what its depth came to, and converts its marks at an edge; `record`, of nothing
+    /// so far, tells it. Not inlined, for most frames concern no port.
+    #[inline(never)]
     pub(crate) fn treat(
         &self,
         frame: &mut [u8],
         info: &Class,
         brought: &Brought,
         depth: Verdict,
-    ) -> MarkRecord {
+        record: &mut MarkRecord,
+    ) {
         let is_sync = info.kind.is_sync();
         let (outcome, after) = if is_sync {
             self.treat_word(frame, info.kind, brought, depth.r)
         } else {
             (MarkOutcome::NotSync, 0)
         };
-        let ecn = brought.ecn.unwrap_or_default();
-        let mut record = MarkRecord {
-            outcome,
-            r: if is_sync { depth.r } else { 0 },
-            counted: outcome.is_counted(),
-            field: brought.place.map_or(Field::None, |place| place.field()),
-            before: brought.word[0],
-            after,
-            ecn: EcnOutcome::Off,
-            ecn_before: ecn[0],
-            ecn_after: ecn[1],
-            edge: EdgeOutcome::Off,
-            converted_ns: 0,
-        };
+        record.outcome = outcome;
+        record.r = if is_sync { depth.r } else { 0 };
+        record.counted = outcome.is_counted();
+        record.field = brought.place.map_or(Field::None, |place| place.field());
+        [record.before, record.after] = [brought.word[0], after];
+        [record.ecn_before, record.ecn_after] = brought.ecn.unwrap_or_default();
         if let Some(delta) = self.edge {
-            convert(delta, frame, brought, &mut record);
+            convert(delta, frame, brought, record);
         }
         match &self.bits {
             Bits::Off => {}
-            Bits::Classical(_) => treat_classical(frame, info, brought, depth.over, &mut record),
-            Bits::Counted(counted) => counted.treat(frame, info, brought, depth.r, &mut record),
+            Bits::Classical(_) => treat_classical(frame, info, brought, depth.over, record),
+            Bits::Counted(counted) => counted.treat(frame, info, brought, depth.r, record),
         }
-        record
     }
 
     /// The marking word: counted in where the port marks its carrier. What became of it, and the word.

@@ -112,8 +112,9 @@ impl Growth {
         if r == 0 {
             return Ok((word, true));
         }
-        let whole = wanted <= u64::from(full);
-        let after = if whole { wanted as u32 } else { bits.max(full) };
+        let most = bits.max(full);
+        let whole = wanted <= u64::from(most);
+        let after = if whole { wanted as u32 } else { most };
         Ok((started + ((after - bits) << shift), whole))
     }
 }
