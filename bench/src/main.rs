@@ -23,6 +23,7 @@ mod kernel;
 mod measure;
 mod memory;
 mod messages;
+mod paper;
 mod plot;
 mod report;
 mod stage;
@@ -34,6 +35,7 @@ use anyhow::Result;
 use clap::{Parser, Subcommand};
 use facts::Facts;
 use measure::accuracy::Part;
+use paper::Figure;
 use report::{Report, Row};
 use std::{path::PathBuf, process::ExitCode, time::Duration};
 
@@ -89,6 +91,19 @@ enum Command {
     },
     /// The paper's model: Algorithm 1 and searches, CPU time.
     Model,
+    /// The paper's tables and figures from our own code, by the model and the simulator: CSV, plots, its numbers beside
+    /// ours, and why they differ. Needs no root.
+    Paper {
+        /// Which; all where none is named.
+        #[arg(value_enum, value_name = "FIGURE")]
+        figures: Vec<Figure>,
+        /// Simulates an eighth of the time: a look, not a figure.
+        #[arg(long)]
+        quick: bool,
+        /// Where CSV, plots and the tables (paper.txt) go.
+        #[arg(long, value_name = "DIR", default_value = "target/plimsoll-bench/paper")]
+        out: PathBuf,
+    },
     /// One worker beside a bare AF_XDP forwarder and a Linux bridge: frames a second.
     Speed {
         /// Length of a round in seconds.
@@ -181,20 +196,26 @@ fn run(arguments: &Arguments) -> Result<Report> {
         Command::All => Command::every(),
         one => vec![one.clone()],
     };
-    let mut rows = Vec::new();
+    let (mut rows, mut exhibits) = (Vec::new(), Vec::new());
     for command in &commands {
         eprintln!("plimsoll-bench: measuring {command:?}");
-        rows.extend(command.measure(&facts, arguments.rounds.map(usize::from))?);
+        if let Command::Paper { figures, quick, out } = command {
+            let made = paper::measure(&facts, figures, *quick, out)?;
+            rows.extend(made.iter().flat_map(|exhibit| exhibit.rows.clone()));
+            exhibits.extend(made);
+        } else {
+            rows.extend(command.measure(&facts, arguments.rounds.map(usize::from))?);
+        }
     }
-    Ok(Report { machine: facts, rows })
+    Ok(Report { machine: facts, rows, exhibits })
 }
 
 impl Command {
     /// All others, as they are without options.
     fn every() -> Vec<Self> {
         let names = [
-            "core", "cost", "model", "speed", "rate", "tcp", "overload", "marks", "accuracy", "clocks",
-            "sim", "plan",
+            "core", "cost", "model", "paper", "speed", "rate", "tcp", "overload", "marks", "accuracy",
+            "clocks", "sim", "plan",
         ];
         let parsed = names.iter().map(|name| Arguments::parse_from(["plimsoll-bench", name]).command);
         parsed.collect()
@@ -225,7 +246,7 @@ impl Command {
                 measure::accuracy::measure(facts, parts, span(*seconds), out)
             }
             Self::Cost { seconds } => measure::cost::measure(facts, rounds(3), span(*seconds)),
-            Self::All | Self::CostCase { .. } => Ok(Vec::new()),
+            Self::All | Self::CostCase { .. } | Self::Paper { .. } => Ok(Vec::new()),
         }
     }
 }

@@ -1,6 +1,6 @@
 //! What was asked, what was measured, and whether that is enough: one table, or JSON.
 
-use crate::{facts::Facts, statistics::median};
+use crate::{facts::Facts, paper::Exhibit, statistics::median};
 use serde::Serialize;
 use std::fmt::Write as _;
 
@@ -85,6 +85,9 @@ impl Row {
 pub(crate) struct Report {
     pub(crate) machine: Facts,
     pub(crate) rows: Vec<Row>,
+    /// The paper's figures beside ours.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(crate) exhibits: Vec<Exhibit>,
 }
 
 impl Report {
@@ -119,7 +122,7 @@ impl Report {
         }
         let width = |column: usize| lines.iter().map(|line| line[column].chars().count()).max().unwrap_or(0);
         let widths: [usize; 5] = std::array::from_fn(width);
-        let mut text = String::new();
+        let mut text: String = self.exhibits.iter().map(|exhibit| format!("{exhibit}\n")).collect();
         for [what, asked, measured, rounds, pass, note] in &lines {
             let [w0, w1, w2, w3, w4] = widths;
             let line =

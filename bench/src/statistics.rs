@@ -32,6 +32,24 @@ pub(crate) fn ks_distance(one: &[f64], other: &[f64]) -> f64 {
     one.iter().chain(&other).map(|&x| (share(&one, x) - share(&other, x)).abs()).fold(0.0, f64::max)
 }
 
+/// The same of a sorted sample and a law with this distribution function, which has no atom where values repeat.
+pub(crate) fn ks_distance_to(sorted: &[f64], law: impl Fn(f64) -> f64) -> f64 {
+    let n = sorted.len() as f64;
+    let mut most: f64 = 0.0;
+    for group in sorted.chunk_by(|a, b| a == b).scan(0, |below, group| {
+        let from = *below;
+        *below += group.len();
+        Some((group[0], from as f64 / n, *below as f64 / n))
+    }) {
+        let (x, before, after) = group;
+        let at = law(x);
+        // Nothing is below 0, where an atom of the law may be.
+        let before = if x > 0.0 { at - before } else { 0.0 };
+        most = most.max(before).max((after - at).abs());
+    }
+    most
+}
+
 /// The distance that samples of so many values of one continuous law exceed with probability `level` (asymptotic);
 /// samples of a law with atoms exceed it less often.
 pub(crate) fn ks_critical(one: usize, other: usize, level: f64) -> f64 {
@@ -97,6 +115,11 @@ mod tests {
         assert_eq!(ks_distance(&[1.0, 2.0, 3.0, 4.0], &[3.0, 1.0, 4.0, 2.0]), 0.0);
         assert_eq!(ks_distance(&[0.0, 0.0, 0.0, 1.0], &[0.0, 1.0]), 0.25);
         assert_eq!(ks_distance(&[1.0, 2.0], &[5.0]), 1.0);
+        let uniform = |x: f64| x.clamp(0.0, 1.0);
+        assert!((ks_distance_to(&[0.1, 0.5, 0.6, 0.9], uniform) - 0.25).abs() < 1e-12);
+        assert_eq!(ks_distance_to(&[0.5, 0.5], uniform), 0.5);
+        // An atom at 0 that both have.
+        assert!(ks_distance_to(&[0.0, 0.0, 0.75, 1.0], |x| 0.5 + 0.5 * uniform(x)) <= 0.375 + 1e-12);
         // 1.628 for 1 %, by the root of 2/n.
         assert!((ks_critical(200, 200, 0.01) - 0.1628).abs() < 1e-4);
         let square = [1.0, 1.0, -1.0, -1.0].repeat(100);

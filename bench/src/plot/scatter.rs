@@ -1,6 +1,7 @@
 //! Scatter plots: one dot a message, coloured by its mark, and the thresholds as lines.
 
-use anyhow::{Result, anyhow};
+use super::{SIZE, told};
+use anyhow::Result;
 use plotters::prelude::*;
 use std::{ops::Range, path::Path};
 
@@ -8,7 +9,6 @@ use std::{ops::Range, path::Path};
 const DOTS: usize = 9_000;
 /// Lines of thresholds at most.
 const LINES: usize = 60;
-const SIZE: (u32, u32) = (960, 600);
 
 /// What is drawn.
 pub(crate) struct Scatter<'t> {
@@ -24,8 +24,7 @@ pub(crate) struct Scatter<'t> {
 impl Scatter<'_> {
     /// Draws it as SVG.
     pub(crate) fn draw(&self, file: &Path) -> Result<()> {
-        // Plotters' errors hold references to the drawing.
-        self.try_draw(file).map_err(|error| anyhow!("draw {}: {error}", file.display()))
+        told(self.try_draw(file), file)
     }
 
     fn try_draw(&self, file: &Path) -> Result<(), Box<dyn std::error::Error + '_>> {
