@@ -92,7 +92,7 @@ enum Command {
     /// The paper's model: Algorithm 1 and searches, CPU time.
     Model,
     /// The paper's tables and figures from our own code, by the model and the simulator: CSV, plots, its numbers beside
-    /// ours, and why they differ. Needs no root.
+    /// ours, and why they differ.
     Paper {
         /// Which; all where none is named.
         #[arg(value_enum, value_name = "FIGURE")]

@@ -39,12 +39,17 @@ pub(super) fn exhibit(studio: &Studio, out: &Path) -> Result<Exhibit> {
             ks_distance_to(&waits, |x| 1.0 - law.ccdf(x)),
         ];
         let [own, expected, ..] = by;
+        let n = waited.len() as f64;
+        let mean = mean_of_waiting(waited);
+        let spread = (waited.iter().map(|w| (w - mean) * (w - mean)).sum::<f64>() / n).sqrt() / mean;
         exhibit.line(format!("{name}: with the observed mean"), PICTURE, format!("{own:.3}"));
         exhibit.line(format!("{name}: with the mean of M/M/1"), PICTURE, format!("{expected:.3}"));
         sample.push(own);
         theory.push(expected);
         let mut row = vec![name.name().to_owned()];
         row.extend(by.map(|distance| distance.to_string()));
+        row.push(spread.to_string());
+        exhibit.line(format!("{name}: deviation by mean (exponential: 1)"), PICTURE, format!("{spread:.2}"));
         csv.push(row);
     }
     let below = sample.iter().chain(&theory).filter(|distance| **distance < ACCEPTED).count();
@@ -60,13 +65,25 @@ pub(super) fn exhibit(studio: &Studio, out: &Path) -> Result<Exhibit> {
     );
     exhibit.line("mean of M/M/1: the higher the load, the nearer", "yes", said(ordered(&theory, false)));
     let better = sample.iter().zip(&theory).all(|(own, expected)| own < expected);
-    exhibit.line("the observed mean is nearer for every flow", "yes", said(better));
+    let what = "the observed mean is nearer for every flow";
+    if better {
+        exhibit.line(what, "yes", "yes");
+    } else {
+        exhibit.differs(
+            what,
+            "yes",
+            "no",
+            "waits behind a link that has spaced the packets have fewer short and fewer long ones than an exponential has, so \
+             at a high load the longer mean of M/M/1 fits the short ones as well as their own mean does",
+        );
+    }
     let head = [
         "flow",
         "waiting_observed_mean",
         "waiting_mm1_mean",
         "all_observed_mean",
         "all_against_mm1_with_its_atom",
+        "waiting_deviation_by_mean",
     ];
     exhibit.csv(out, "fig10", &head, &csv)?;
     let names = PRINTED.map(|(name, _)| name.name());

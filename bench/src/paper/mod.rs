@@ -37,6 +37,8 @@ use studio::Studio;
 
 /// Which command measures it.
 const GROUP: &str = "paper";
+/// Share of the time that a quick look simulates.
+const QUICK: f64 = 0.125;
 
 /// A table, figure or result of the paper.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -101,7 +103,7 @@ pub(crate) fn measure(facts: &Facts, figures: &[Figure], quick: bool, out: &Path
         .with_context(|| format!("make the directory {}; name another one by --out", out.display()))?;
     let wanted = |figure| figures.is_empty() || figures.contains(&Figure::All) || figures.contains(&figure);
     facts.unpinned(|| {
-        let studio = Studio::new(quick);
+        let studio = Studio::new(if quick { QUICK } else { 1.0 });
         let mut exhibits = Vec::new();
         for figure in Figure::EACH.into_iter().filter(|figure| wanted(*figure)) {
             eprintln!("plimsoll-bench: paper {figure:?}");
@@ -112,4 +114,43 @@ pub(crate) fn measure(facts: &Facts, figures: &[Figure], quick: bool, out: &Path
         fs::write(&file, text.join("\n")).with_context(|| file.display().to_string())?;
         Ok(exhibits)
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::report::Asked;
+
+    /// Each figure that is asked for, from a small part of its simulations: the whole way from lab file to table and files.
+    #[test]
+    fn cheap_figures_come_out_with_their_files() {
+        let out = std::env::temp_dir().join(format!("plimsoll-bench-paper-{}", std::process::id()));
+        fs::create_dir_all(&out).unwrap();
+        let studio = Studio::new(0.05);
+        let made = |figure: Figure| figure.exhibit(&studio, &out).unwrap();
+
+        let table = made(Figure::Table3);
+        let asked: Vec<_> = table.rows.iter().filter(|row| row.pass.is_some()).collect();
+        assert_eq!(asked.len(), 12, "rho_o and lambda_o of three flows, by model and simulator");
+        for row in asked {
+            let Asked::Within(low, high) = row.asked else { panic!("{row:?}") };
+            // A twentieth of the time: three times the room.
+            let middle = 0.5 * (low + high);
+            assert!((row.measured / middle - 1.0).abs() < 0.09, "{row:?}");
+        }
+        let text = table.to_string();
+        assert!(text.contains("SF rho_o") && text.contains("no set-up shows both"), "{text}");
+
+        let kolmogorov = made(Figure::Fig10);
+        assert!(kolmogorov.rows.is_empty());
+        let below = kolmogorov.lines.iter().find(|line| line.what == "tests below 0.05").unwrap();
+        assert_eq!(below.ours, "0 of 8", "{kolmogorov}");
+        for exhibit in [table, kolmogorov] {
+            for file in exhibit.files {
+                let text = fs::read_to_string(&file).unwrap();
+                assert!(text.lines().count() >= 5 && !text.contains("NaN"), "{}", file.display());
+            }
+        }
+        fs::remove_dir_all(&out).unwrap();
+    }
 }

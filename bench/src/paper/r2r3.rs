@@ -63,7 +63,7 @@ fn three(exhibit: &mut Exhibit, studio: &Studio, csv: &mut Vec<Vec<String>>) -> 
         let (there, back) = (hops(&pairs[0].forward), hops(&pairs[0].reverse));
         let raw = (mse_of(&unmarked(&there), &unmarked(&back)), all.raw_mse_ns2());
         let mut found = [(0.0, 0.0); 1 << HOPS];
-        for set in 1..1 << HOPS {
+        for (set, found) in found.iter_mut().enumerate().skip(1) {
             // Switch i is hop i there and the last but i back.
             let marks = |switch: usize| set >> switch & 1 == 1;
             let pick = |hops: &[[Spread; 2]], at: &dyn Fn(usize) -> bool| -> Vec<Spread> {
@@ -77,7 +77,7 @@ fn three(exhibit: &mut Exhibit, studio: &Studio, csv: &mut Vec<Vec<String>>) -> 
                 let squares: f64 = there.zip(back).map(|(a, b)| 0.25 * (a - b) * (a - b)).sum();
                 improvement(squares / all.0[0].len() as f64, raw.1)
             };
-            found[set] = (expected, simulated);
+            *found = (expected, simulated);
             apart = apart.max((simulated / expected - 1.0).abs());
             let switches: Vec<_> = (0..HOPS).filter(|&s| marks(s)).map(|s| format!("s{}", s + 1)).collect();
             csv.push(vec![

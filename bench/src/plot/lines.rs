@@ -142,8 +142,11 @@ impl Lines<'_> {
         let (x, y) = (self.x.span(all().map(|p| p.0)), self.y.span(all().map(|p| p.1)));
         let area = SVGBackend::new(file, SIZE).into_drawing_area();
         area.fill(&WHITE)?;
-        let mut chart = ChartBuilder::on(&area)
-            .caption(self.title, ("sans-serif", 22))
+        let longest = self.series.iter().map(|series| series.name.chars().count()).max().unwrap_or(0);
+        let names = (60 + 8 * longest as u32).min(SIZE.0 / 3);
+        let (left, right) = area.split_horizontally(SIZE.0 - names);
+        let mut chart = ChartBuilder::on(&left)
+            .caption(self.title, ("sans-serif", 20))
             .margin(12)
             .x_label_area_size(44)
             .y_label_area_size(70)
@@ -157,29 +160,28 @@ impl Lines<'_> {
             .x_desc(self.x.text)
             .y_desc(self.y.text)
             .draw()?;
-        for (series, points) in self.series.iter().zip(placed) {
+        for (number, (series, points)) in self.series.iter().zip(placed).enumerate() {
             let colour = COLOURS[series.colour % COLOURS.len()];
-            let drawn = match series.stroke {
-                Stroke::Line => chart.draw_series(LineSeries::new(points, colour.stroke_width(2)))?,
+            // Its name stands at the right.
+            let y = 60 + 22 * number as i32;
+            let bar = |from: i32, to: i32| Rectangle::new([(from, y - 1), (to, y + 1)], colour.filled());
+            match series.stroke {
+                Stroke::Line => {
+                    chart.draw_series(LineSeries::new(points, colour.stroke_width(2)))?;
+                    right.draw(&bar(4, 28))?;
+                }
                 Stroke::Dashed => {
-                    chart.draw_series(DashedLineSeries::new(points, 7, 5, colour.stroke_width(2)))?
+                    chart.draw_series(DashedLineSeries::new(points, 7, 5, colour.stroke_width(2)))?;
+                    right.draw(&bar(4, 13))?;
+                    right.draw(&bar(19, 28))?;
                 }
                 Stroke::Dots => {
-                    chart.draw_series(points.iter().map(|&at| Circle::new(at, 4, colour.filled())))?
+                    chart.draw_series(points.iter().map(|&at| Circle::new(at, 4, colour.filled())))?;
+                    right.draw(&Rectangle::new([(13, y - 3), (19, y + 3)], colour.filled()))?;
                 }
-            };
-            let dots = series.stroke == Stroke::Dots;
-            drawn.label(&series.name).legend(move |(x, y)| {
-                let at = if dots { [(x + 9, y - 2), (x + 13, y + 2)] } else { [(x, y - 1), (x + 20, y + 1)] };
-                Rectangle::new(at, colour.filled())
-            });
+            }
+            right.draw(&Text::new(series.name.as_str(), (36, y - 7), ("sans-serif", 15)))?;
         }
-        chart
-            .configure_series_labels()
-            .label_font(("sans-serif", 15))
-            .background_style(WHITE.mix(0.8))
-            .border_style(BLACK.mix(0.4))
-            .draw()?;
         area.present()?;
         Ok(())
     }
@@ -212,7 +214,7 @@ mod tests {
 
     #[test]
     fn labels_are_short() {
-        let shown = [0.0, 12_345.0, 12.5, 3.14159, 0.25, 0.00002].map(short);
-        assert_eq!(shown, ["0", "12345", "12.5", "3.14", "0.25", "2.0e-5"]);
+        let shown = [0.0, 12_345.0, 12.5, 4.32109, 0.25, 0.00002].map(short);
+        assert_eq!(shown, ["0", "12345", "12.5", "4.32", "0.25", "2.0e-5"]);
     }
 }
