@@ -109,6 +109,18 @@ impl Seen {
             .map(|(&from, to)| Exchanges(self.ways.each_ref().map(|way| &way.messages[from..to])))
     }
 
+    /// The messages without those of one seed, for each seed: what standard errors of anything come from (jackknife).
+    pub(super) fn but_one(&self) -> Vec<[Vec<Vec<f64>>; 2]> {
+        let seeds: Vec<_> = self.by_seed().collect();
+        let but = |left_out: usize| {
+            [0, 1].map(|way| {
+                let kept = seeds.iter().enumerate().filter(|(seed, _)| *seed != left_out);
+                kept.flat_map(|(_, exchanges)| exchanges.0[way].iter().cloned()).collect()
+            })
+        };
+        (0..seeds.len()).map(but).collect()
+    }
+
     /// The messages of the first half of the seeds, of the second half, or of all.
     pub(super) fn exchanges(&self, half: Option<usize>) -> Exchanges<'_> {
         let middle = self.begins.get(self.begins.len() / 2).copied().unwrap_or(0);
@@ -170,6 +182,13 @@ pub(super) fn standard_error(values: &[f64]) -> f64 {
     let n = values.len() as f64;
     let mean = values.iter().sum::<f64>() / n;
     (values.iter().map(|v| (v - mean) * (v - mean)).sum::<f64>() / (n * (n - 1.0))).sqrt()
+}
+
+/// Standard error of a figure that has these values where one seed is left out.
+pub(super) fn jackknife(values: &[f64]) -> f64 {
+    let n = values.len() as f64;
+    // Such values lie (n - 1) times as close together as those of single seeds.
+    (n - 1.0) * standard_error(values)
 }
 
 /// MSE of paths whose hops leave so much, independently: eq. 13.
@@ -300,5 +319,44 @@ impl Sink for Listener<'_> {
             self.arrived[direction].push((seen.began, seen.waits));
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_mean_has_the_same_standard_error_either_way() {
+        let values = [3.0, 1.0, 4.0, 1.0, 5.0];
+        let sum: f64 = values.iter().sum();
+        let but_one: Vec<f64> = values.iter().map(|value| (sum - value) / 4.0).collect();
+        assert!((jackknife(&but_one) - standard_error(&values)).abs() < 1e-12);
+    }
+
+    #[test]
+    fn marks_of_hops_add_up_to_n_and_unmarked_hops_count_in_full() {
+        let setting = Setting::new(10.0, 2, 3, Rule::Edge).unwrap();
+        let waits = [25.0, 11.0, 40.0];
+        assert_eq!(left(&setting, &waits, |_| true), 76.0 - 30.0);
+        assert_eq!(left(&setting, &waits, |hop| hop < 2), 76.0 - 30.0);
+        assert_eq!(left(&setting, &waits, |hop| hop == 1), 76.0 - 10.0);
+    }
+
+    #[test]
+    fn seeds_are_kept_apart() {
+        let message = |wait: f64| vec![vec![wait]];
+        let way = |waits: &[f64]| Way {
+            messages: waits.iter().flat_map(|w| message(*w)).collect(),
+            ..Way::default()
+        };
+        let mut all = Seen::default();
+        for waits in [[1.0, 2.0], [3.0, 4.0]] {
+            all.append(Seen { ways: [way(&waits), way(&waits)], ..Seen::default() }, 2);
+        }
+        assert_eq!(all.exchanges(Some(1)).0[0], [[3.0], [4.0]]);
+        assert_eq!(all.by_seed().map(|seed| seed.0[1].len()).collect::<Vec<_>>(), [2, 2]);
+        assert_eq!(all.but_one()[0][0], [[3.0], [4.0]]);
+        assert_eq!(all.exchanges(None).raw_mse_ns2(), 0.0);
     }
 }
