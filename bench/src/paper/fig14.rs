@@ -109,8 +109,7 @@ pub(super) fn exhibit(studio: &Studio, out: &Path) -> Result<Exhibit> {
         messages += 2 * seen.exchanges(None).0[0].len();
     }
     let untold = format!(
-        "of {} of the 25 the standard error is above a half of 5 % of I, which is small there: no statement; {:.1} standard \
-         errors at the furthest",
+        "of {} of the 25 three standard errors are more than 5 % of I: no statement, {:.1} standard errors at the furthest",
         judged.untold, judged.errors
     );
     exhibit.differs(
@@ -165,7 +164,8 @@ impl Judged {
         };
         let error = jackknife(&others.iter().map(apart).collect::<Vec<_>>());
         let difference = (found - expected).abs();
-        if 2.0 * error > WITHIN * expected.abs() {
+        // Three standard errors: of 25 cases one is beyond two by chance.
+        if 3.0 * error > WITHIN * expected.abs() {
             self.untold += 1;
             self.errors = self.errors.max(difference / error);
         } else {
