@@ -5,7 +5,7 @@
 
 use super::network::{Network, WARMUP_MS};
 use anyhow::{Context, Result, ensure};
-use plimsoll_core::config::WIRE_OVERHEAD;
+use plimsoll_core::{config::WIRE_OVERHEAD, wire::identity::TimeMessage};
 use plimsoll_lab::{
     lab::Silent,
     record::Sink,
@@ -13,7 +13,7 @@ use plimsoll_lab::{
     topology::Topology,
 };
 use plimsoll_model::{Law, Pair, Rule, Setting, Spread, mse_ns2};
-use plimsoll_port::worker::{Fate, Record, TimeMessage};
+use plimsoll_port::worker::{Fate, Record};
 use std::{
     collections::HashMap,
     sync::{
@@ -294,7 +294,7 @@ impl Sink for Listener<'_> {
         let (Fate::Sent(sent), Some(egress)) = (&record.fate, record.egress) else { return Ok(()) };
         let Some(&(direction, hop)) = self.ports.get(&(record.switch, egress.0)) else { return Ok(()) };
         let wait_ns = sent.depth_ps as f64 / 1e3;
-        let Some(TimeMessage::Ptp(message)) = record.message else {
+        let Some(message) = record.message.as_ref().and_then(TimeMessage::ptp) else {
             if record.arrived.0 >= self.from_ns {
                 self.packets[direction][hop].push(wait_ns as f32);
                 self.octets[direction][hop] += u64::from(record.len + WIRE_OVERHEAD - GAP);

@@ -12,7 +12,7 @@ use plimsoll_lab::{
     topology::{Overrides, Topology},
 };
 use plimsoll_model::Law;
-use plimsoll_port::worker::{Fate, Record, TimeMessage};
+use plimsoll_port::worker::{Fate, Record};
 use std::sync::atomic::AtomicBool;
 
 /// The paper's rates of cross traffic, Gbit/s.
@@ -50,7 +50,9 @@ struct Waits(Vec<f64>);
 impl Sink for Waits {
     fn take(&mut self, record: &Record, _: &[u8]) -> Result<(), String> {
         // The client is the second host, so the second port.
-        let sync = matches!(record.message, Some(TimeMessage::Ptp(message)) if message.message_type == 0);
+        let sync = record
+            .message
+            .is_some_and(|message| message.ptp().is_some_and(|message| message.message_type == 0));
         if let (Fate::Sent(sent), true, Some(1)) = (&record.fate, sync, record.egress.map(|port| port.0))
             && record.arrived.0 >= WARMUP_MS * 1_000_000
         {
