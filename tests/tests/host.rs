@@ -11,12 +11,14 @@ use plimsoll_lab::ptp4l::{Client, DelayMechanism, Observation, Profile, Server, 
 use plimsoll_port::host::{self, HostOptions, HostReport};
 use plimsoll_tests::congested::Congested;
 use plimsoll_tests::net::{Host, INTERFACE, Net, Stack};
+use plimsoll_tests::ntp::{Packet as Ntp, Tail};
 use plimsoll_tests::process::{Output, Process, run};
 use plimsoll_tests::remains::{Remains, program_exists};
-use plimsoll_tests::switch::plimsoll;
+use plimsoll_tests::switch::{Switch, plimsoll};
 use plimsoll_tests::wait_for;
 use rustix::process::Signal;
 use serde_json::Value;
+use std::net::{IpAddr, UdpSocket};
 use std::time::{Duration, Instant};
 
 static TAP: &[u8] = aya::include_bytes_aligned!("../../ebpf/prebuilt/tap.o");
@@ -173,6 +175,53 @@ fn shims_end_with_their_interface() {
     let programs = ids(&shown(host));
     net.part(0);
     gone(&programs);
+}
+
+/// Sends an NTP request from one host to another by sockets of theirs; what came.
+fn ask(from: &Host, to: &Host, addresses: [IpAddr; 2], request: &[u8]) -> Vec<u8> {
+    let socket = |host: &Host, address: IpAddr| {
+        let socket = host.namespace.run_in(|| UdpSocket::bind((address, 123)).unwrap()).unwrap();
+        socket.set_read_timeout(Some(Duration::from_millis(200))).unwrap();
+        socket
+    };
+    let (here, there) = (socket(from, addresses[0]), socket(to, addresses[1]));
+    let mut buffer = [0; 256];
+    let length = wait_for("the request", SOON, || {
+        here.send_to(request, (addresses[1], 123)).unwrap();
+        there.recv(&mut buffer).ok()
+    });
+    buffer[..length].to_vec()
+}
+
+#[test]
+fn requests_of_sockets_get_the_field_whatever_the_offloads() {
+    let net = Net::new(2, Stack::Addressed);
+    // veth hands partial sums on; without this offload of the port they are completed where a frame leaves it.
+    net.ethtool_port(1, &["tx", "off"]);
+    let switch = Switch::start(&net, &["--port", "p0", "--port", "p1"]);
+    let (a, b) = (&net.hosts[0], &net.hosts[1]);
+    let _ = command(a, "attach", &["--delta", DELTA, "--ntp-field", "--ect", "1"]).ok();
+    let bare = Ntp { mode: 3, tail: Tail::Plain }.octets();
+    let keyed = Ntp { mode: 3, tail: Tail::Mac }.octets();
+    let capture = b.capture_of("udp port 123");
+    for offload in ["on", "off"] {
+        a.run("ethtool", &["-K", INTERFACE, "tx", offload]);
+        for addresses in [[a.v4.into(), b.v4.into()], [a.v6.into(), b.v6.into()]] {
+            // The receiving host drops what has a wrong sum.
+            let came = ask(a, b, addresses, &bare);
+            assert_eq!(came, Ntp { mode: 3, tail: Tail::Field(0) }.octets(), "{addresses:?}, tx {offload}");
+            assert_eq!(ask(a, b, addresses, &keyed), keyed, "{addresses:?}, tx {offload}");
+        }
+    }
+    capture.until("requests", 8, |_| true);
+    let captured = capture.stop();
+    let bad =
+        captured.tshark("udp.checksum.status == \"Bad\" || ip.checksum.status == \"Bad\"", &["frame.number"]);
+    assert_eq!(bad, Vec::<String>::new());
+    let ect = captured.tshark("ip.dsfield.ecn == 1 || ipv6.tclass.ecn == 1", &["frame.number"]);
+    assert!(ect.len() >= 8, "{ect:?}");
+    assert_eq!(captured.tshark("ip.dsfield.ecn == 0 || ipv6.tclass.ecn == 0", &["frame.number"]), ect[..0]);
+    let _ = switch.stop().ok();
 }
 
 fn options(change: impl FnOnce(&mut HostOptions)) -> HostOptions {

@@ -32,8 +32,8 @@ pub struct HostOptions {
     /// With `correction`: what a two-step Sync or Pdelay_Resp met goes into its follow-up, for clocks that read no other
     /// correction (some 802.1AS stacks). A follow-up that overtakes its Sync goes without.
     pub follow_up: bool,
-    /// With `timestamp`: delay that one CE of an NTP message stands for where its field has no count; 0: none. At most
-    /// 1 s.
+    /// With `timestamp`: delay that one CE of an NTP message stands for where its field has no count; 0: none, as it must
+    /// be where switches count in the two ECN bits. At most 1 s.
     pub ce: Span,
     /// Largest count that is believed, N.
     pub counter_max: u32,
