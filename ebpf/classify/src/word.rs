@@ -250,7 +250,6 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
     use std::prelude::rust_2024::*;
-    use std::vec;
 
     #[test]
     fn all_five_states_read_and_write() {
