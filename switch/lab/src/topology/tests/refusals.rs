@@ -231,11 +231,9 @@ fn flows_and_clocks_are_refused_where_they_cannot_be() {
         assert!(message.contains(expected), "{text}\n  got  {message}\n  want {expected}");
     }
     let missing = Topology::load("two-hop", &Overrides::default()).unwrap_err().to_string();
-    assert_eq!(
-        missing,
-        "two-hop: no lab of this name is built in; there are one-hop, one-hop-ptp4l, transparent-clock, three-hop, idle; a file of your \
-         own needs its path"
-    );
+    let said = "two-hop: no lab of this name is built in; there are one-hop, one-hop-ptp4l, ";
+    assert!(missing.starts_with(said), "{missing}");
+    assert!(missing.ends_with(", idle; a file of your own needs its path"), "{missing}");
     assert!(
         Topology::load("./none.toml", &Overrides::default())
             .unwrap_err()
