@@ -95,11 +95,17 @@ fn a_meter_measures_what_passes_the_taps() {
             assert!(there > 0.0 && back > 0.0, "{exchange:?}");
             there + back
         };
-        // Round trips by the wire are no longer than by the daemons; a basic answer says too early when it left.
-        let shorter =
-            exchanges.iter().flatten().zip(&measurements).filter(|(exchange, measured)| {
-                interleaved || late(exchange) <= measured.delay_s * 1e9 + 2_000.0
-            });
-        assert!(shorter.count() * 10 >= measurements.len() * 9);
+        // Round trips by the wire and by the daemons are the same, but that a basic answer says too early when it leaves.
+        let median = |mut values: Vec<f64>| {
+            values.sort_by(f64::total_cmp);
+            values[values.len() / 2]
+        };
+        let wire = median(exchanges.iter().flatten().map(late).collect());
+        let measured = median(measurements.iter().map(|it| it.delay_s * 1e9).collect());
+        let most = if interleaved { 5_000.0 } else { 30_000.0 };
+        assert!(
+            (measured - wire).abs() < most,
+            "{interleaved}: {wire} ns by the wire, {measured} ns measured"
+        );
     }
 }

@@ -7,6 +7,9 @@ use serde::Serialize;
 /// correctionField's unit: 2^-16 ns (IEEE 1588-2019 clause 13.3.2).
 const SCALE: f64 = 65_536.0;
 
+/// The longest delay that a count is believed to stand for.
+const MOST_NS: f64 = 1e9;
+
 /// One Sync, with its Follow_Up.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct SyncRecord {
@@ -87,8 +90,10 @@ pub struct MarkScale {
 }
 
 impl MarkScale {
+    /// n*delta of a count, of which no more is believed than the way can say: what a host forges moves a clock no further.
+    /// At most 1 s, as at an edge.
     fn ns(self, count: u32) -> f64 {
-        f64::from(count) * self.delta_ps as f64 / 1e3
+        (f64::from(count.min(self.saturated_at)) * self.delta_ps as f64 / 1e3).min(MOST_NS)
     }
 
     fn count(self, ns: f64) -> u32 {
@@ -358,6 +363,14 @@ mod tests {
         let sample = ClockSample::new(&sync(1, 0, 4_000), &marked, SCALE_US);
         assert_eq!((sample.raw_ns, sample.compensated_ns), (-20_000.0, 0.0));
         assert!(sample.saturated);
+        // Six marks where four are the most that the way can say.
+        let forged = SyncRecord { count: 6, ..sync(1, 0, 44_000) };
+        let sample = ClockSample::new(&forged, &delay(9, 100_000, 4_000), SCALE_US);
+        assert_eq!((sample.raw_ns, sample.compensated_ns, sample.n_sync), (20_000.0, 0.0, 6));
+        let forged = SyncRecord { count: u32::MAX, ..forged };
+        let boundless = MarkScale { saturated_at: u32::MAX, ..SCALE_US };
+        let sample = ClockSample::new(&forged, &delay(9, 100_000, 4_000), boundless);
+        assert_eq!(sample.compensated_ns, 20_000.0 - 5e8, "1 s at most");
         let unmarked = MarkScale { delta_ps: 0, saturated_at: 0 };
         assert!(!ClockSample::new(&sync(1, 0, 4_000), &delay(9, 0, 1), unmarked).saturated);
     }

@@ -161,6 +161,9 @@ pub(super) fn compensation(
         };
         return fail(format!("is \"clock\", but {} does not read marks", clock.daemon), remedy);
     }
+    if asked == Compensation::Host && clock.daemon == Daemon::Plimsoll {
+        return fail("is \"host\", but the built-in clock reads marks itself".into(), "write \"clock\"");
+    }
     if marks.counters.is_none() && marks.ecn.is_none() {
         return fail(format!("is \"{asked}\" without [marking]"), "write [marking] with delta, or \"none\"");
     }

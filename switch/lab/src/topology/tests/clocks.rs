@@ -79,6 +79,7 @@ fn what_cannot_be_of_a_clock_is_refused_with_the_remedy() {
             "transport = \"l2\"\ndelay-mechanism = \"p2p\"",
             "drops 01-80-C2-00-00-0E, by which peers ask over Ethernet",
         ),
+        ("compensation = \"host\"", "but the built-in clock reads marks itself; write \"clock\""),
         ("window = 5", "clock.window: is of a filter, and there is none; write filter"),
         (
             "filter = \"min-rtt\"\nwindow = 0",
