@@ -116,11 +116,17 @@ enum Command {
         #[arg(long, default_value_t = 20.0, value_parser = seconds)]
         seconds: f64,
     },
-    /// Unmodified ptp4l under load and idle: what marks are worth to it.
+    /// Unmodified ptp4l and chronyd under load, filters as in the paper's VI-B, and idle: what marks are worth to clocks.
     Clocks {
+        /// What to measure; all where none is named. May be given several times.
+        #[arg(long = "part", value_enum, value_name = "PART")]
+        parts: Vec<measure::clocks::Part>,
         /// Length of a run in seconds, settling not counted.
         #[arg(long, default_value_t = 20, value_parser = clap::value_parser!(u32).range(2..=600))]
         seconds: u32,
+        /// Where figures and tables go.
+        #[arg(long, value_name = "DIR", default_value = "target/plimsoll-bench/clocks")]
+        out: PathBuf,
     },
     /// Sync messages among an overload of bulk traffic.
     Overload {
@@ -235,7 +241,9 @@ impl Command {
             Self::Tcp { seconds } => measure::tcp::measure(facts, rounds(3), *seconds),
             Self::Overload { seconds } => measure::overload::measure(facts, rounds(3), span(*seconds)),
             Self::Marks { seconds } => measure::marks::measure(facts, rounds(3), span(*seconds)),
-            Self::Clocks { seconds } => measure::clocks::measure(facts, rounds(3), *seconds),
+            Self::Clocks { parts, seconds, out } => {
+                measure::clocks::measure(facts, parts, rounds(3), *seconds, out)
+            }
             Self::Sim { simulated, seconds } => {
                 measure::sim::measure(facts, rounds(3), span(*simulated), span(*seconds))
             }

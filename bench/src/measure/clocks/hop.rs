@@ -4,6 +4,7 @@
 //! is fitted to the tail of the waits, which a naive FIFO foretells; it also foretells what an ideal switch would reach,
 //! which stands beside each figure.
 
+use super::{GROUP, degraded, run, us};
 use crate::{
     facts::Facts,
     fifo::{self, Arrival},
@@ -11,17 +12,15 @@ use crate::{
     report::{Asked, Row},
     statistics::{median, quantile},
 };
-use anyhow::{Result, ensure};
+use anyhow::Result;
 use plimsoll_lab::{
-    lab::{self, RunOptions, Silent},
     results::{ClockOutcome, Outcome},
     topology::{Overrides, Topology},
 };
 use rand::{Rng as _, SeedableRng as _, rngs::SmallRng};
 use rand_distr::Exp1;
-use std::{fmt::Write as _, sync::atomic::AtomicBool};
+use std::fmt::Write as _;
 
-const GROUP: &str = "clocks";
 const RATE_BPS: u64 = 100_000_000;
 const LOADS: [f64; 2] = [0.7, 0.9];
 const MOST: u32 = 128;
@@ -52,13 +51,13 @@ const TRANSPARENT: f64 = 98.0;
 const IDLE_RMS_US: f64 = 4.0;
 
 /// Seconds of a measurement, of the settling before it not counted.
-pub(crate) fn measure(facts: &Facts, rounds: usize, seconds: u32) -> Result<Vec<Row>> {
-    let mut rows = idle(facts, rounds, seconds)?;
+pub(super) fn measure(facts: &Facts, rounds: usize, seconds: u32) -> Result<Vec<Row>> {
+    let mut rows = Vec::new();
     for load in LOADS {
         let waits = Waits::of(load);
         let mut outcomes = Vec::new();
         for round in 0..rounds {
-            outcomes.push(run(facts, &congested(load, Help::Transparent, round as u32 + 1, seconds))?);
+            outcomes.push(run_text(facts, &congested(load, Help::Transparent, round as u32 + 1, seconds))?);
         }
         for (number, transport) in TRANSPORTS.iter().enumerate() {
             let clocks: Vec<_> = outcomes.iter().filter_map(|outcome| outcome.clocks.get(number)).collect();
@@ -71,7 +70,7 @@ pub(crate) fn measure(facts: &Facts, rounds: usize, seconds: u32) -> Result<Vec<
             let mut outcomes = Vec::new();
             for round in 0..rounds {
                 let help = Help::Marks { thresholds, centred, delta_us };
-                outcomes.push(run(facts, &congested(load, help, round as u32 + 1, seconds))?);
+                outcomes.push(run_text(facts, &congested(load, help, round as u32 + 1, seconds))?);
             }
             let ideal = waits.improvement(delta_us, &choice) * 100.0;
             for (number, transport) in TRANSPORTS.iter().enumerate() {
@@ -137,20 +136,10 @@ impl Waits {
 
 const TRANSPORTS: [&str; 2] = ["udp4", "l2"];
 
-/// Says in how many rounds something else took the worker's CPU.
-fn degraded(note: &mut String, outcomes: &[Outcome]) {
-    let rounds = outcomes.iter().filter(|outcome| outcome.degraded).count();
-    if rounds > 0 {
-        let _ = write!(note, "; DEGRADED in {rounds} rounds: something else used the worker's CPU");
-    }
-}
-
 fn describe(name: &str, asked: f64, clocks: &[&ClockOutcome], fit: &str, outcomes: &[Outcome]) -> Row {
-    let us = |pick: fn(&ClockOutcome) -> f64| -> Vec<f64> {
-        clocks.iter().map(|clock| pick(clock) / 1000.0).collect()
-    };
-    let one = |pick: fn(&ClockOutcome) -> f64| median(&us(pick));
-    let (raw, compensated) = (us(|c| c.report.raw_rms_ns), us(|c| c.report.compensated_rms_ns));
+    let one = |pick: fn(&ClockOutcome) -> f64| median(&us(clocks, pick));
+    let (raw, compensated) =
+        (us(clocks, |c| c.report.raw_rms_ns), us(clocks, |c| c.report.compensated_rms_ns));
     let improvements = clocks.iter().map(|clock| clock.report.improvement * 100.0).collect();
     let samples: usize = clocks.iter().map(|clock| clock.report.samples).sum();
     let saturated: usize = clocks.iter().map(|clock| clock.report.saturated).sum();
@@ -174,11 +163,11 @@ fn describe(name: &str, asked: f64, clocks: &[&ClockOutcome], fit: &str, outcome
 }
 
 /// Offsets without traffic: through the switch, a Linux bridge, and a veth pair, in one run.
-fn idle(facts: &Facts, rounds: usize, seconds: u32) -> Result<Vec<Row>> {
+pub(super) fn idle(facts: &Facts, rounds: usize, seconds: u32) -> Result<Vec<Row>> {
     let mut rms = [Vec::new(), Vec::new(), Vec::new()];
     let mut logged = [Vec::new(), Vec::new(), Vec::new()];
     for round in 0..rounds {
-        let outcome = run(facts, &quiet(round as u32 + 1, seconds))?;
+        let outcome = run_text(facts, &quiet(round as u32 + 1, seconds))?;
         for (number, clock) in outcome.clocks.iter().enumerate() {
             rms[number].push(clock.report.raw_rms_ns / 1000.0);
             logged[number].push(clock.logged.as_ref().map_or(f64::NAN, |log| log.offset_rms_ns) / 1000.0);
@@ -204,13 +193,8 @@ fn measured_p99_us(outcomes: &[Outcome]) -> f64 {
     median(&p99)
 }
 
-fn run(facts: &Facts, text: &str) -> Result<Outcome> {
-    let topology = Topology::parse("bench", text, &Overrides::default())?;
-    let outcome = facts
-        .unpinned(|| Ok(lab::run(topology, &RunOptions::default(), &Silent, &AtomicBool::new(false))?))?;
-    ensure!(outcome.failed.is_empty(), "{}", outcome.failed.join("; "));
-    ensure!(outcome.frames_conserved, "chunks are not conserved");
-    Ok(outcome)
+fn run_text(facts: &Facts, text: &str) -> Result<Outcome> {
+    run(facts, Topology::parse("bench", text, &Overrides::default())?)
 }
 
 /// What the switch does for the clocks behind it.
