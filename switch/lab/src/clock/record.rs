@@ -181,6 +181,50 @@ impl Recording {
         }
     }
 
+    /// Tells what a shim on the receiving host made of each message, of the client's and of the server's: `counted` gives the
+    /// marks with which it came there, which the shim took out of it. With `corrected` it added n*delta to
+    /// correctionField, else it took that from the receive timestamp, which is put back here, so that the marks stand
+    /// beside it as if nobody had taken them.
+    pub fn helped(&mut self, corrected: bool, scale: MarkScale, mut counted: impl FnMut(&MessageId) -> u32) {
+        let domain = self.domain;
+        let mut look_up = |message_type, sequence_id, source: PortIdentity| {
+            counted(&MessageId { domain, message_type, sequence_id, source_port_identity: source.0 })
+                .min(scale.saturated_at)
+        };
+        // In whole nanoseconds, as the shim does it.
+        let put_back = |at: &mut u64, count: u32| *at += scale.ns(count).round() as u64;
+        for sync in &mut self.syncs {
+            let count = look_up(0, sync.sequence, sync.source);
+            if corrected {
+                sync.converted_ns = scale.ns(count);
+            } else {
+                sync.count += count;
+                put_back(&mut sync.t2, count);
+            }
+        }
+        for delay in &mut self.delays {
+            let count = look_up(1, delay.sequence, delay.source);
+            if corrected {
+                delay.converted_ns = scale.ns(count);
+            } else {
+                delay.count += count;
+                put_back(&mut delay.t4, count);
+            }
+        }
+        for exchange in &mut self.peer_delays {
+            let PeerDelayRecord { sequence, source, peer, .. } = *exchange;
+            let counts = [look_up(2, sequence, source), look_up(3, sequence, peer)];
+            if corrected {
+                exchange.converted_ns = counts.map(|count| scale.ns(count));
+            } else {
+                exchange.count_request += counts[0];
+                exchange.count_response += counts[1];
+                put_back(&mut exchange.t2, counts[0]);
+                put_back(&mut exchange.t4, counts[1]);
+            }
+        }
+    }
+
     /// The exchanges: each Delay_Req that was answered, with the newest Sync received before it was sent. A Sync may
     /// serve several; a Delay_Req before the first Sync serves none. Where peers asked each other, each Sync goes with the
     /// newest of their exchanges that was complete before it came.
@@ -452,5 +496,29 @@ mod tests {
         assert_eq!((sample.raw_delay_ns, sample.compensated_delay_ns), (19_000.0, 4_000.0));
         assert_eq!((sample.raw_ns, sample.compensated_ns), (15_000.0, 0.0));
         assert_eq!((sample.n_sync, sample.n_delay, sample.n_response, sample.saturated), (3, 2, 1, false));
+    }
+
+    #[test]
+    fn what_a_shim_took_is_put_back_for_raw_and_left_out_of_compensated() {
+        for corrected in [false, true] {
+            // 36 us on the way, 30 of them marked; the shim told 6 us, or corrected 30.
+            let sync = if corrected {
+                SyncRecord { correction: 30_000 << 16, ..sync(1, 0, 36_000) }
+            } else {
+                sync(1, 0, 6_000)
+            };
+            let mut recording = Recording {
+                syncs: vec![sync],
+                delays: vec![delay(2, 50_000, 4_000)],
+                ..Recording::default()
+            };
+            recording.helped(corrected, SCALE_US, |id| if id.message_type == 0 { 3 } else { 0 });
+            let sample = recording.samples(SCALE_US)[0];
+            assert_eq!(
+                (sample.raw_ns, sample.compensated_ns, sample.n_sync),
+                (16_000.0, 1_000.0, 3),
+                "{corrected}"
+            );
+        }
     }
 }

@@ -41,6 +41,14 @@ pub enum LabError {
         /// What it was.
         source: Box<PortError>,
     },
+    /// A host's shims.
+    #[error("host {host}: {source}")]
+    Shim {
+        /// The host.
+        host: String,
+        /// What it was.
+        source: Box<PortError>,
+    },
     /// The worker.
     #[error(transparent)]
     Worker(Box<WorkerError>),

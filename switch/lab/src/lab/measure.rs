@@ -1,12 +1,13 @@
 //! One measurement: build, start flows and clocks, let them settle, measure, gather, take down.
 
 use super::pair::{self, Ended, Pair};
+use super::shim;
 use super::{Lab, LabError, Progress, StateFile, Traffic};
 use crate::daemon::now;
 use crate::record::tally::Tally;
 use crate::record::{self, Collector, RecordClock, RecordFile, Sink, Window};
 use crate::results::{ClockOutcome, Outcome};
-use crate::topology::Topology;
+use crate::topology::{Compensation, Topology};
 use rustix::time::ClockId;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -59,6 +60,10 @@ fn measure(
     ));
     let window = Arc::new(Window::closed());
     let tally = Tally::new(Arc::clone(&window));
+    let helped = topology.clocks.iter().filter(|clock| clock.compensation == Compensation::Host);
+    tally
+        .totals()
+        .watch(helped.flat_map(|clock| [clock.to_client.last(), clock.to_server.last()]).flatten().copied());
     let mut sinks: Vec<Box<dyn Sink>> = vec![Box::new(tally.clone())];
     let mut listed = options.publish.then(|| StateFile::claim(&topology.name)).transpose()?;
     // Once the name is ours: a second start of the same lab leaves the first one's record as it is.
@@ -114,6 +119,7 @@ fn observe(
     stop: &AtomicBool,
 ) -> Result<Vec<Result<Ended, LabError>>, LabError> {
     let topology = lab.topology();
+    let shims = shim::attach(lab)?;
     let clocks = topology.clocks.iter().map(|plan| Pair::start(lab, plan)).collect::<Result<Vec<_>, _>>()?;
     let traffic = Traffic::start(lab)?;
     let settle = topology.clocks.iter().map(pair::settles).fold(topology.warmup, Duration::max);
@@ -140,6 +146,7 @@ fn observe(
     let (flows, failed) = traffic.stop(lab);
     outcome.take_flows(flows, failed);
     let seen = clocks.into_iter().map(|pair| pair.stop(real_from, real_until)).collect();
+    drop(shims);
     Ok(seen)
 }
 

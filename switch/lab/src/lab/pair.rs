@@ -9,6 +9,7 @@ use crate::daemon::Logged;
 use crate::record::tally::Totals;
 use crate::topology::{ClockPlan, Compensation, Daemon, HostPlan, SecurityMode, Topology};
 use crate::{chronyd, ptp4l};
+use plimsoll_core::wire::ptp::MessageId;
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -33,7 +34,6 @@ pub(super) fn check(topology: &Topology) -> Result<(), LabError> {
                 drop(chronyd::version(clock.security == SecurityMode::Nts).map_err(fail)?);
             }
         }
-        shim::check(topology, clock)?;
         let ends = [clock.server, clock.client];
         let beside = topology.clocks[..number].iter().filter(|other| other.transport.is_ntp());
         for other in beside.filter(|_| clock.transport.is_ntp()) {
@@ -113,7 +113,12 @@ impl Ended {
                 (recording.syncs.iter().filter_map(sample).collect(), recording.counters)
             }
             Seen::Messages(recording) => {
-                recording.join(|id| Some(totals.converted_on_the_way(plan, id)));
+                if plan.compensation == Compensation::Host {
+                    let helped = |id: &MessageId| totals.count_at_the_end(plan, id);
+                    recording.helped(shim::corrects(topology, plan), scale, helped);
+                } else {
+                    recording.join(|id| Some(totals.converted_on_the_way(plan, id)));
+                }
                 (recording.samples(scale), recording.counters)
             }
             Seen::Exchanges(exchanges, counters) => {
@@ -161,8 +166,6 @@ pub(super) struct Pair {
     stop: Stop,
     client: JoinHandle<Result<Ended, LabError>>,
     server: Served,
-    /// What helps its hosts.
-    _shims: Vec<shim::Shim>,
 }
 
 /// Its server.
@@ -178,14 +181,13 @@ pub(super) type Ends = (JoinHandle<Result<Ended, LabError>>, Served);
 impl Pair {
     pub(super) fn start(lab: &Lab, plan: &ClockPlan) -> Result<Self, LabError> {
         let stop = Stop(Arc::new(AtomicBool::new(false)));
-        let shims = shim::attach(lab, plan)?;
         let (client, server) = match plan.daemon {
             Daemon::Plimsoll if plan.transport.is_ntp() => built_in_ntp(lab, plan, &stop.0)?,
             Daemon::Plimsoll => built_in(lab, plan, &stop.0)?,
             Daemon::Ptp4l => linuxptp(lab, plan, &stop.0)?,
             Daemon::Chronyd => chrony::start(lab, plan, &stop.0)?,
         };
-        Ok(Self { name: plan.name.clone(), stop, client, server, _shims: shims })
+        Ok(Self { name: plan.name.clone(), stop, client, server })
     }
 
     pub(super) fn runs(&self) -> bool {

@@ -1,27 +1,109 @@
-//! What helps a host's daemons: its shim takes n*delta from the times that they see.
+//! What helps a host's daemons: its shims take n*delta from the times that they see, or add it to correctionField.
 
+use super::pair::INTERFACE;
 use super::{Lab, LabError};
-use crate::topology::{ClockPlan, Compensation, Topology};
+use crate::clock::Transport;
+use crate::topology::{Carrier, ClockPlan, Compensation, HostPlan, Topology};
+use plimsoll_core::{Ect, Span};
+use plimsoll_port::host::{self, HostOptions};
+use plimsoll_port::namespace::Namespace;
 
-/// A shim on a host's interface, gone with this value.
+/// A host's shims, gone with this value.
 #[derive(Debug)]
-pub(super) struct Shim;
-
-/// Whether this clock's hosts can have what it asks for.
-pub(super) fn check(_topology: &Topology, clock: &ClockPlan) -> Result<(), LabError> {
-    if clock.compensation == Compensation::Host {
-        let place = format!("clock {}", clock.name);
-        let problem = "compensation = \"host\" is simulated only";
-        return Err(LabError::state(
-            place,
-            problem,
-            "write \"none\" (of PTP also \"edge\"), or run `plimsoll sim`",
-        ));
-    }
-    Ok(())
+pub(super) struct Shim {
+    host: Namespace,
 }
 
-/// Attaches those that this clock asks for, at both of its hosts.
-pub(super) fn attach(_lab: &Lab, _clock: &ClockPlan) -> Result<Vec<Shim>, LabError> {
-    Ok(Vec::new())
+impl Drop for Shim {
+    fn drop(&mut self) {
+        // Where the lab ends, they would end with the interface anyway.
+        let _ = self.host.run_in(|| host::detach(INTERFACE));
+    }
+}
+
+/// Attaches to every host what its clocks ask for.
+pub(super) fn attach(lab: &Lab) -> Result<Vec<Shim>, LabError> {
+    let topology = lab.topology();
+    let mut shims = Vec::new();
+    for (number, plan) in topology.hosts.iter().enumerate() {
+        let clocks = topology.clocks.iter().filter(|clock| clock.compensation == Compensation::Host);
+        let clocks: Vec<_> = clocks.filter(|clock| [clock.server, clock.client].contains(&number)).collect();
+        let Some(options) = options(topology, &clocks) else { continue };
+        shims.push(attach_to(lab.host(number), plan, &options)?);
+    }
+    Ok(shims)
+}
+
+fn attach_to(namespace: &Namespace, plan: &HostPlan, options: &HostOptions) -> Result<Shim, LabError> {
+    namespace
+        .run_in(|| host::attach(INTERFACE, options))
+        .map_err(LabError::namespace(&plan.name))?
+        .map_err(|source| LabError::Shim { host: plan.name.clone(), source: source.into() })?;
+    Ok(Shim { host: namespace.clone() })
+}
+
+/// What the shims of a host with these clocks are to do; `None` where there is none.
+fn options(topology: &Topology, clocks: &[&ClockPlan]) -> Option<HostOptions> {
+    let first = clocks.first()?;
+    let delta = topology.marking.map_or(0, |mark| mark.delta_ps);
+    let ce = topology.ecn.map_or(0, |ecn| ecn.threshold_ps);
+    // Without counters no word is ever marked; the delta of none is any.
+    let delta = Span { ps: if delta > 0 { delta } else { ce } };
+    // No more is believed than the ways can say.
+    let most = |clock: &&ClockPlan| match clock.carrier {
+        Carrier::Word => clock.saturated_at,
+        Carrier::Ecn => 0,
+    };
+    let counter_max = clocks.iter().map(most).max().filter(|most| *most > 0);
+    let ntp = clocks.iter().any(|clock| clock.transport.is_ntp());
+    // Timestamps of PTP over Ethernet are taken before tc: there correctionField helps.
+    let correction = clocks.iter().any(|clock| clock.transport == Transport::L2);
+    Some(HostOptions {
+        timestamp: clocks.iter().any(|clock| clock.transport != Transport::L2),
+        correction,
+        ce: Span { ps: if first.carrier == Carrier::Ecn { ce } else { 0 } },
+        counter_max: counter_max.unwrap_or(1),
+        ect: (ntp && topology.ecn.is_some()).then_some(Ect::Zero),
+        // With a field in it, CE of the same packet counts for nothing.
+        ntp_field: ntp
+            && clocks.iter().any(|clock| clock.transport.is_ntp() && clock.carrier == Carrier::Word),
+        ..HostOptions::new(delta)
+    })
+}
+
+/// Whether n*delta of a message that a shim helped is in its correctionField; else it is in its receive timestamp.
+pub(super) fn corrects(topology: &Topology, clock: &ClockPlan) -> bool {
+    let at = |host: usize| {
+        topology.clocks.iter().any(|other| {
+            other.compensation == Compensation::Host
+                && other.transport == Transport::L2
+                && [other.server, other.client].contains(&host)
+        })
+    };
+    clock.transport == Transport::L2 || at(clock.server) || at(clock.client)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::topology::Overrides;
+
+    #[test]
+    fn a_host_s_shims_do_what_its_clocks_need_and_believe_no_more_than_their_way_can_say() {
+        let of = |lab: &str, name: &str| {
+            let topology = Topology::load(lab, &Overrides::default()).unwrap();
+            let clocks: Vec<_> = topology.clocks.iter().filter(|clock| clock.name == name).collect();
+            options(&topology, &clocks).unwrap()
+        };
+        let us = |us: u64| Span { ps: us * 1_000_000 };
+        let plain = of("clocks-chrony", "plain");
+        assert_eq!((plain.delta, plain.ce, plain.counter_max), (us(10), Span { ps: 0 }, 128));
+        assert!(plain.timestamp && !plain.correction && plain.ntp_field);
+        let keyed = of("clocks-chrony", "keyed");
+        assert_eq!((keyed.ce, keyed.ect, keyed.ntp_field), (us(290), Some(Ect::Zero), false));
+        let nts = of("clocks-nts", "nts");
+        assert_eq!((nts.delta, nts.ce, nts.counter_max, nts.ntp_field), (us(290), us(290), 1, false));
+        let topology = Topology::load("idle", &Overrides::default()).unwrap();
+        assert_eq!(options(&topology, &[]), None);
+    }
 }

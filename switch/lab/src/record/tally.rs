@@ -5,9 +5,10 @@ use crate::topology::{ClockPlan, Hop};
 use hdrhistogram::Histogram;
 use plimsoll_core::wire::identity::TimeMessage;
 use plimsoll_core::wire::ptp::MessageId;
+use plimsoll_core::wire::word::{Direction, Word};
 use plimsoll_core::{EcnOutcome, MarkOutcome, MarkRecord, config::wire_octets};
 use plimsoll_port::worker::{Fate, Record, Sent};
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// Frames from which on a rate can be told of them.
@@ -119,6 +120,9 @@ pub(crate) struct Totals {
     /// that did: a flooded message is converted at every edge it leaves by, each copy by its own count. Of a residence
     /// what an ideal switch would have added: the machine's lateness stays corrected, as it is beside marks.
     converted: HashMap<(Hop, MessageId), u64>,
+    /// Ports to hosts whose shims take marks out of messages, and the marks with which these left there.
+    watched: HashSet<Hop>,
+    counts: HashMap<(Hop, MessageId), u32>,
 }
 
 impl Totals {
@@ -151,6 +155,12 @@ impl Totals {
                 let hop = Hop { switch: record.switch, port: egress.0 };
                 *self.converted.entry((hop, message)).or_default() += added;
             }
+            if !self.watched.is_empty() && sent.mark.after != 0 {
+                let hop = Hop { switch: record.switch, port: egress.0 };
+                if self.watched.contains(&hop) {
+                    self.counts.insert((hop, message), count(&message, sent.mark.after));
+                }
+            }
         }
         let at = match &record.fate {
             Fate::Sent(sent) => sent.released.0,
@@ -166,17 +176,38 @@ impl Totals {
         }
     }
 
+    /// From now on keeps with how many marks each PTP message leaves by these ports.
+    pub(crate) fn watch(&mut self, hops: impl IntoIterator<Item = Hop>) {
+        self.watched.extend(hops);
+    }
+
+    /// The marks with which a message of this clock pair left by the last port of its way, if that is watched.
+    pub(crate) fn count_at_the_end(&self, plan: &ClockPlan, message: &MessageId) -> u32 {
+        let last = way(plan, message).last();
+        last.and_then(|hop| self.counts.get(&(*hop, *message))).copied().unwrap_or(0)
+    }
+
     /// Nanoseconds that edges and transparent clocks added to a message of this clock pair.
     pub(crate) fn converted_on_the_way(&self, plan: &ClockPlan, message: &MessageId) -> u64 {
-        // Requests go to the server, Syncs and a peer's answers to the client.
-        let to_server = matches!(message.message_type, 1 | 2);
-        self.converted(if to_server { &plan.to_server } else { &plan.to_client }, message)
+        self.converted(way(plan, message), message)
     }
 
     /// Nanoseconds that those on this way added to a message.
     fn converted(&self, hops: &[Hop], message: &MessageId) -> u64 {
         hops.iter().filter_map(|hop| self.converted.get(&(*hop, *message))).sum()
     }
+}
+
+/// Where a message of this clock pair goes: requests to the server, Syncs and a peer's answers to the client.
+fn way<'p>(plan: &'p ClockPlan, message: &MessageId) -> &'p [Hop] {
+    if matches!(message.message_type, 1 | 2) { &plan.to_server } else { &plan.to_client }
+}
+
+/// The marks in a word of this message.
+fn count(message: &MessageId, word: u32) -> u32 {
+    let direction =
+        if matches!(message.message_type, 1 | 2) { Direction::Forward } else { Direction::Reverse };
+    Word::decode(word).map_or(0, |word| word.count(direction))
 }
 
 /// The sink for records, and the handle to what it found.
