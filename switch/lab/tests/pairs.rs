@@ -6,7 +6,7 @@ mod common;
 
 use common::{Bare, message};
 use plimsoll_lab::clock::{Client, ClientConfig, MarkScale, PortIdentity, Transport, message::Body};
-use plimsoll_lab::clock::{Recording, message::Message, message::flags};
+use plimsoll_lab::clock::{ClockSample, Recording, message::Message, message::flags};
 use plimsoll_lab::lab::{self, Lab, RunOptions, Silent};
 use plimsoll_lab::results::{ClockOutcome, Outcome};
 use plimsoll_lab::topology::{Overrides, Topology};
@@ -37,45 +37,57 @@ fn pair(name: &str, keys: &str) -> String {
     format!("[[clock]]\nname = \"{name}\"\nserver = \"{name}-a\"\nclient = \"{name}-b\"\n{keys}\n")
 }
 
-/// Runs a lab until it is `good`, twice more where something else takes the CPUs: the medians are of a machine that keeps
-/// its times.
-fn measured(name: &str, text: &str, good: impl Fn(&Outcome) -> bool) -> Outcome {
+/// Runs a lab. NTP's times are as late as the machine is, so that what is asked of them is not how small they are.
+fn measured(name: &str, text: &str) -> Outcome {
     let topology = Topology::parse(&format!("{name}.toml"), text, &Overrides::default()).unwrap();
-    for attempt in 0.. {
-        let outcome =
-            lab::run(topology.clone(), &RunOptions::default(), &Silent, &AtomicBool::new(false)).unwrap();
-        assert_eq!(outcome.failed, Vec::<String>::new(), "{outcome}");
-        if good(&outcome) {
-            return outcome;
-        }
-        assert!(attempt < 2 && outcome.degraded, "{outcome}");
-        eprintln!("{name}: once more after {:?}", outcome.warnings);
-    }
-    unreachable!()
+    let outcome = lab::run(topology, &RunOptions::default(), &Silent, &AtomicBool::new(false)).unwrap();
+    assert_eq!(outcome.failed, Vec::<String>::new(), "{outcome}");
+    outcome
 }
 
-/// How much smaller the median of the absolute error became.
+/// How much smaller the median of the absolute error became: of PTP, whose messages tell how late the machine let them go.
 fn gained(clock: &ClockOutcome) -> f64 {
     1.0 - clock.report.compensated.abs_median_ns / clock.report.raw.abs_median_ns
 }
 
+/// Median of how far a clock's own measurements are from what its marks, seen by the taps, make of the taps' times.
+fn apart_ns(clock: &ClockOutcome, delta_ns: f64) -> f64 {
+    let apart = |sample: &ClockSample| {
+        let marks = (f64::from(sample.n_sync) - f64::from(sample.n_delay)) * delta_ns / 2.0;
+        (sample.raw_ns - marks - sample.compensated_ns).abs()
+    };
+    let mut apart: Vec<f64> = clock.samples.iter().map(apart).collect();
+    apart.sort_by(f64::total_cmp);
+    apart[apart.len() / 2]
+}
+
 #[test]
-fn chronyd_behind_shims_measures_less_of_the_queues_in_every_mode_and_says_where_its_clock_is() {
+fn chronyd_behind_shims_measures_by_the_marks_in_every_mode_and_says_where_its_clock_is() {
     let clocks = pair("plain", "daemon = \"chronyd\"")
         + &pair("xleave", "daemon = \"chronyd\"\ninterleaved = true\ntransport = \"ntp6\"")
         + &pair("keyed", "daemon = \"chronyd\"\nsecurity = \"key\"")
-        + &pair("nts", "daemon = \"chronyd\"\nsecurity = \"nts\"");
-    let text = trunk(&["plain", "xleave", "keyed", "nts"], "remark = \"ect0\"\n", &clocks);
-    // One threshold takes little from a median, and more from what is above it.
-    let helps = |clock: &ClockOutcome| match clock.report.name.as_str() {
-        "plain" | "xleave" => gained(clock) > 0.4,
-        _ => clock.report.compensated.best_99_rms_ns < 0.9 * clock.report.raw.best_99_rms_ns,
-    };
-    let outcome = measured("shims", &text, |outcome| outcome.clocks.iter().all(helps));
+        + &pair("nts", "daemon = \"chronyd\"\nsecurity = \"nts\"")
+        + &pair("bare", "daemon = \"chronyd\"\ncompensation = \"none\"");
+    let text = trunk(&["plain", "xleave", "keyed", "nts", "bare"], "remark = \"ect0\"\n", &clocks);
+    let outcome = measured("shims", &text);
     for clock in &outcome.clocks {
-        assert!(clock.report.samples > 60, "{outcome}");
-        assert!(clock.samples.iter().any(|sample| sample.n_sync > 0), "{outcome}");
+        let name = clock.report.name.as_str();
+        // One request a second where answers take long.
+        assert!(clock.report.samples > 20, "{outcome}");
         assert!(clock.logged.as_ref().is_some_and(|logged| logged.lines > 3), "{outcome}");
+        assert_eq!(clock.report.raw == clock.report.compensated, name == "bare", "{name}: {outcome}");
+        let marked = clock.samples.iter().filter(|sample| sample.n_sync > 0).count();
+        // The field is there with help only. CE is of all, for what hosts send becomes ECN-capable on its way.
+        assert_eq!(marked > 5, name != "bare", "{name}: {marked} marked; {outcome}");
+        // Of interleaved mode a measurement is made of times of two exchanges.
+        let delta_ns = if matches!(name, "keyed" | "nts") { 290_000.0 } else { 20_000.0 };
+        if !matches!(name, "bare" | "xleave") {
+            assert!(
+                apart_ns(clock, delta_ns) < 15_000.0,
+                "{name}: {} ns; {outcome}",
+                apart_ns(clock, delta_ns)
+            );
+        }
     }
     assert_eq!(outcome.clocks[1].report.transport, Transport::NtpV6);
     let told = outcome.to_string();
@@ -86,9 +98,10 @@ fn chronyd_behind_shims_measures_less_of_the_queues_in_every_mode_and_says_where
 fn ptp4l_behind_shims_profits_by_timestamps_and_by_corrections() {
     let clocks = pair("udp", "daemon = \"ptp4l\"\ntransport = \"udp4\"\ncompensation = \"host\"")
         + &pair("l2", "daemon = \"ptp4l\"\ntransport = \"l2\"\ncompensation = \"host\"");
-    let good = |outcome: &Outcome| outcome.clocks.iter().all(|clock| gained(clock) > 0.5);
-    let outcome = measured("ptp4l-shims", &trunk(&["udp", "l2"], "", &clocks), good);
-    assert!(outcome.clocks.iter().all(|clock| clock.report.samples > 60), "{outcome}");
+    let outcome = measured("ptp4l-shims", &trunk(&["udp", "l2"], "", &clocks));
+    for clock in &outcome.clocks {
+        assert!(clock.report.samples > 60 && gained(clock) > 0.5, "{outcome}");
+    }
 }
 
 #[test]
@@ -100,12 +113,13 @@ fn the_built_in_clock_reads_marks_by_ntp_and_by_peer_delay() {
     let text = trunk(&["ntp4", "ntp6", "peers", "peers6"], "pass = [\"0e\"]\n", &clocks);
     let both = text.replace("thresholds = 128", "thresholds = 128\nforward-reverse = true");
     for text in [text, both] {
-        let good = |outcome: &Outcome| outcome.clocks.iter().all(|clock| gained(clock) > 0.5);
-        let outcome = measured("built-in", &text, good);
+        let outcome = measured("built-in", &text);
         for clock in &outcome.clocks {
-            assert!(clock.report.samples > 120, "{outcome}");
-            assert!(clock.samples.iter().any(|sample| sample.n_sync > 0), "{outcome}");
+            assert!(clock.report.samples > 60, "{outcome}");
+            let marked = clock.samples.iter().filter(|sample| sample.n_sync > 0).count();
+            assert!(marked * 5 > clock.report.samples, "{marked} marked; {outcome}");
             assert_eq!(clock.counters.invalid_words, 0);
+            assert!(clock.report.transport.is_ntp() || gained(clock) > 0.5, "{outcome}");
         }
     }
 }
