@@ -19,7 +19,8 @@ fn trunk(pairs: &[&str], link: &str, clocks: &str) -> String {
     let mut text = "duration = \"4s\"\n[marking]\ndelta = \"20us\"\nthresholds = 128\necn-threshold = \"290us\"\n[switch.s1]\n\
                     [switch.s2]\n[host.load]\n[host.sink]\n[[link]]\nbetween = [\"s1\", \"s2\"]\nrate = \"100mbit\"\n"
         .to_owned()
-        + link
+        // Hosts' own packets are remarked where they come in.
+        + if link.starts_with("remark") { "" } else { link }
         + "[[link]]\nbetween = [\"load\", \"s1\"]\n[[link]]\nbetween = [\"sink\", \"s2\"]\n[[flow]]\nfrom = \"load\"\n\
            to = \"sink\"\nload = 0.8\n";
     for pair in pairs {
@@ -183,14 +184,16 @@ fn counts_that_a_host_forges_move_nobody_beyond_what_the_way_can_say() {
         let seen = forged("forged", trust, edge);
         assert!(seen.syncs.len() > 50 && seen.delays.len() > 50, "{trust} {edge}: {:?}", seen.counters);
         for sync in &seen.syncs {
+            // The machine's lateness is in a correction too, and is part of the time that the message took.
+            let (correction, took) = (sync.correction >> 16, (sync.t2 - sync.t1) as i64);
             match (trust, edge) {
                 // A port to a host clears them: no mark, and nothing for an edge to convert.
-                (false, _) => assert!(sync.count < 128 && sync.correction < 2_000_000 << 16, "{sync:?}"),
+                (false, _) => assert!(sync.count < 128 && correction <= took, "{sync:?}"),
                 (true, false) => assert!((FORGED..FORGED + 128).contains(&sync.count), "{sync:?}"),
                 // An edge believes 1 s at most.
                 (true, true) => {
                     assert_eq!(sync.count, 0, "{sync:?}");
-                    assert!(sync.correction >> 16 < 1_002_000_000, "{sync:?}");
+                    assert!((1_000_000_000..=1_000_000_000 + took).contains(&correction), "{sync:?}");
                 }
             }
         }
