@@ -174,7 +174,7 @@ fn memory_is_known_before_it_is_reserved() {
     assert!((8 * 64..8 * 256).contains(&slot), "{slot}");
     // Twice the entries, 24 octets each.
     let fdb = |entries| two_ports(|c| c.fdb_capacity = entries).memory();
-    assert_eq!(fdb(1 << 16) - fdb(1 << 15), 2 * 24 << 15);
+    assert_eq!(fdb(1 << 16) - fdb(1 << 15), (2 * 24) << 15);
 }
 
 #[test]
