@@ -81,7 +81,9 @@ fn server(args: &Clock, stop: &AtomicBool) -> Result<ExitCode> {
         ..ServerConfig::new(&args.interface, args.transport)
     };
     let (protocol, transport) = (protocol(args), args.transport);
-    let told = || writeln!(Note, "{protocol} server on {}, {transport}; SIGINT ends it", args.interface);
+    let told = || {
+        writeln!(Note, "{protocol} server on {}, {transport}; SIGINT ends it", args.interface);
+    };
     let report = if transport.is_ntp() {
         let mut server = NtpServer::open(config)?;
         told();
@@ -117,7 +119,7 @@ fn measure(args: &Clock, stop: &AtomicBool) -> Result<(Vec<ClockSample>, ClientC
     let scale = MarkScale { delta_ps: args.delta.map_or(0, |delta| delta.ps), saturated_at: u32::MAX };
     let (protocol, transport) = (protocol(args), args.transport);
     let told = || {
-        writeln!(Note, "{protocol} client on {}, {transport}, free running; SIGINT ends it", args.interface)
+        writeln!(Note, "{protocol} client on {}, {transport}, free running; SIGINT ends it", args.interface);
     };
     Ok(match args.server {
         Some(server) => {

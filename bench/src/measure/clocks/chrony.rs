@@ -14,8 +14,10 @@ use plimsoll_lab::{
 };
 use std::time::Duration;
 
-/// Labs, with their clocks that have help: what helps, and by how much the rms must fall, in percent.
-const LABS: [(&str, &[(&str, &str, f64)]); 2] = [
+/// A clock that has help: its name, what helps, and by how much the rms must fall, in percent.
+type Helped = (&'static str, &'static str, f64);
+/// Labs, with those.
+const LABS: [(&str, &[Helped]); 2] = [
     (
         "clocks-chrony",
         &[("plain", "field", 80.0), ("xleave", "field", 80.0), ("keyed", "one ECN threshold", 30.0)],

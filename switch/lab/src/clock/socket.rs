@@ -239,7 +239,7 @@ pub(super) fn control() -> Vec<u8> {
 /// with its call.
 pub(super) fn sent_at(
     socket: &OwnedFd,
-    control: &mut Vec<u8>,
+    control: &mut [u8],
     octets: &[u8],
 ) -> Result<Option<u64>, (&'static str, io::Error)> {
     let deadline = Instant::now() + STAMP_PATIENCE;
@@ -261,11 +261,7 @@ pub(super) fn sent_at(
 }
 
 /// A message that is there, or a frame from the error queue.
-pub(super) fn read(
-    socket: &OwnedFd,
-    control: &mut Vec<u8>,
-    error_queue: bool,
-) -> io::Result<Option<Stamped>> {
+pub(super) fn read(socket: &OwnedFd, control: &mut [u8], error_queue: bool) -> io::Result<Option<Stamped>> {
     let queue = if error_queue { MsgFlags::MSG_ERRQUEUE } else { MsgFlags::empty() };
     let mut octets = vec![0; BUFFER];
     let mut parts = [IoSliceMut::new(&mut octets)];
