@@ -79,7 +79,7 @@ fn chronyd_behind_shims_measures_by_the_marks_in_every_mode_and_says_where_its_c
         assert_eq!(clock.report.raw == clock.report.compensated, name == "bare", "{name}: {outcome}");
         let marked = clock.samples.iter().filter(|sample| sample.n_sync > 0).count();
         // The field is there with help only. CE is of all, for what hosts send becomes ECN-capable on its way.
-        assert_eq!(marked > 5, name != "bare", "{name}: {marked} marked; {outcome}");
+        assert_eq!(marked > 0, name != "bare", "{name}: {marked} marked; {outcome}");
         // Of interleaved mode a measurement is made of times of two exchanges.
         let delta_ns = if matches!(name, "keyed" | "nts") { 290_000.0 } else { 20_000.0 };
         if !matches!(name, "bare" | "xleave") {

@@ -16,7 +16,11 @@ const TO_B: PortId = PortId(1);
 
 /// Hosts `a`, `b` and `c` at one switch; only the link to `b` has a rate.
 fn network(duration: u32, more: &str) -> Topology {
-    let text = format!(
+    Topology::parse("net.toml", &text(duration, more), &Overrides::default()).unwrap()
+}
+
+fn text(duration: u32, more: &str) -> String {
+    format!(
         r#"duration = "{duration}s"
 warmup = "1s"
 [switch.s1]
@@ -32,8 +36,7 @@ queue = "20MB"
 [[link]]
 between = ["c", "s1"]
 {more}"#
-    );
-    Topology::parse("net.toml", &text, &Overrides::default()).unwrap()
+    )
 }
 
 fn simulate(topology: &Topology, sinks: Vec<&mut dyn Sink>) -> Outcome {
@@ -226,6 +229,48 @@ fn on_idle_links_every_transport_measures_exactly_nothing() {
         let counters = outcome.clocks[0].counters;
         assert_eq!((counters.invalid_words, counters.ignored), (0, 0), "{transport}");
     }
+}
+
+#[test]
+fn peers_measure_exactly_nothing_on_idle_links_and_one_delta_of_each_wait_on_others() {
+    let load =
+        "[marking]\ndelta = \"10us\"\nthresholds = 1000\n[[flow]]\nfrom = \"c\"\nto = \"b\"\nload = 0.8\n";
+    for (transport, compensation) in [("l2", "clock"), ("udp4", "clock"), ("udp6", "clock"), ("l2", "edge")] {
+        let keys = format!("{}delay-mechanism = \"p2p\"\n", clock(transport));
+        let passing = |text: &str| {
+            let text = text.replace("\"s1\"]\n", "\"s1\"]\npass = [\"0e\"]\n");
+            Topology::parse("net.toml", &text, &Overrides::default()).unwrap()
+        };
+        let mut idle = passing(&text(5, &keys));
+        for port in &mut idle.switches[0].config.ports {
+            port.rate = Some("100mbit".parse().unwrap());
+        }
+        let report = simulate(&idle, Vec::new()).clocks[0].report.clone();
+        // A Sync is shorter than the messages of peer delay by 10 octets, 800 ns on the one link each way that has a rate, where it is not
+        // padded; over Ethernet both are 60 and 68 octets long.
+        let shorter = if transport == "l2" { 8.0 } else { 10.0 } * 80.0;
+        assert!(report.samples > 300, "{transport}: {report:?}");
+        assert!((report.raw.median_ns + shorter).abs() <= 1.0, "{transport}: {report:?}");
+        let keys = format!("{keys}compensation = \"{compensation}\"\n");
+        let report =
+            simulate(&passing(&text(20, &format!("{load}{keys}"))), Vec::new()).clocks[0].report.clone();
+        // A Sync's wait enters in full, less half of an answer's: each to one delta.
+        assert!(report.raw_rms_ns > 200_000.0, "{transport}: {report:?}");
+        assert!(report.compensated.deviation_ns < 5_000.0, "{transport}, {compensation}: {report:?}");
+    }
+}
+
+#[test]
+fn what_is_authenticated_profits_by_one_threshold_of_ecn() {
+    // The best single threshold of an exponential law is at 1.41 means, and takes 36 % of an rms.
+    let load = "[marking]\necn-threshold = \"470us\"\n[[flow]]\nfrom = \"c\"\nto = \"b\"\nload = 0.8\n";
+    let keys = "daemon = \"chronyd\"\nsecurity = \"nts\"\n";
+    let text = text(60, &format!("{load}{}{keys}", clock("ntp4")))
+        .replace("\"s1\"]\n", "\"s1\"]\nremark = \"ect0\"\n");
+    let topology = Topology::parse("net.toml", &text, &Overrides::default()).unwrap();
+    let report = simulate(&topology, Vec::new()).clocks[0].report.clone();
+    assert!((0.3..0.42).contains(&report.improvement), "{report:?}");
+    assert!(report.saturated > 0, "{report:?}");
 }
 
 #[test]

@@ -6,7 +6,7 @@ use clap::builder::{PathBufValueParser, TypedValueParser};
 use clap::{Args as ClapArgs, Parser, Subcommand, ValueEnum};
 use plimsoll_core::Span;
 use plimsoll_lab::{
-    clock::{DelayMechanism, FilterChoice, Transport},
+    clock::{DelayMechanism, FilterChoice, Stamps, Transport},
     record::RecordFile,
 };
 
@@ -379,6 +379,9 @@ pub(crate) struct Clock {
     /// How many exchanges the filter is long, M
     #[arg(long, value_name = "M", default_value_t = 10, value_parser = window)]
     pub(crate) window: usize,
+    /// Who stamps PTP messages: software (the kernel), or hardware: the interface, by its own clock (untested)
+    #[arg(long, value_name = "SOFTWARE|HARDWARE", default_value = "software")]
+    pub(crate) timestamps: Stamps,
     /// How long to run; until SIGINT otherwise
     #[arg(long)]
     pub(crate) duration: Option<Span>,

@@ -14,7 +14,7 @@ use anyhow::{Result, bail};
 use plimsoll_core::Span;
 use plimsoll_lab::clock::{
     Client, ClientConfig, ClientCounters, ClockReport, ClockSample, DelayMechanism, FilterChoice, MarkScale,
-    NtpClient, NtpServer, OffsetStatistics, Server, ServerConfig, Transport,
+    NtpClient, NtpServer, OffsetStatistics, Server, ServerConfig, Stamps, Transport,
 };
 use plimsoll_model::Filter;
 use serde_json::json;
@@ -61,6 +61,9 @@ fn check(args: &Clock) -> Result<()> {
     if ntp && args.delay_mechanism == DelayMechanism::P2p {
         return refuse("--delay-mechanism: is of PTP alone; leave it out");
     }
+    if ntp && args.timestamps == Stamps::Hardware {
+        return refuse("--timestamps: an NTP packet says by the system's clock when it leaves; leave it out");
+    }
     Ok(())
 }
 
@@ -76,6 +79,7 @@ fn stop_after(duration: Span, stop: &Arc<AtomicBool>) {
 fn server(args: &Clock, stop: &AtomicBool) -> Result<ExitCode> {
     let config = ServerConfig {
         domain: args.domain,
+        stamps: args.timestamps,
         interval: Duration::from_nanos(args.interval.nanos()),
         compensate_ps: args.delta.map(|delta| delta.ps),
         ..ServerConfig::new(&args.interface, args.transport)
@@ -111,6 +115,7 @@ fn protocol(args: &Clock) -> &'static str {
 fn measure(args: &Clock, stop: &AtomicBool) -> Result<(Vec<ClockSample>, ClientCounters)> {
     let config = ClientConfig {
         domain: args.domain,
+        stamps: args.timestamps,
         delay: args.delay_mechanism,
         interval: Duration::from_nanos(args.interval.nanos()),
         ..ClientConfig::new(&args.interface, args.transport)

@@ -37,3 +37,4 @@ pub mod host;
 pub mod namespace;
 pub mod netlink;
 pub mod packet;
+pub mod timestamping;

@@ -2,8 +2,8 @@
 //! saw.
 
 use super::{
-    ClockError, DEFAULT_INTERVAL, DelayMechanism, PortIdentity, Recording, Transport, measuring::Measuring,
-    socket::Sockets,
+    ClockError, DEFAULT_INTERVAL, DelayMechanism, PortIdentity, Recording, Stamps, Transport,
+    measuring::Measuring, socket::Sockets,
 };
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
@@ -22,6 +22,8 @@ pub struct ClientConfig {
     pub interface: String,
     /// What carries the messages.
     pub transport: Transport,
+    /// Who stamps the messages.
+    pub stamps: Stamps,
     /// domainNumber.
     pub domain: u8,
     /// How it measures the delay of the path.
@@ -38,6 +40,7 @@ impl ClientConfig {
         Self {
             interface: interface.into(),
             transport,
+            stamps: Stamps::Software,
             domain: 0,
             delay: DelayMechanism::E2e,
             interval: DEFAULT_INTERVAL,
@@ -60,7 +63,7 @@ impl Client {
     /// # Errors
     /// [`ClockError`] where the interface or a socket is not to be had.
     pub fn open(config: ClientConfig) -> Result<Self, ClockError> {
-        let sockets = Sockets::open(&config.interface, config.transport)?;
+        let sockets = Sockets::open(&config.interface, config.transport, config.stamps)?;
         let measuring = Measuring::new(sockets.identity(), config.domain, config.interval, config.delay);
         Ok(Self { config, sockets, measuring })
     }

@@ -1,5 +1,5 @@
 //! A clock as an instrument: PTP end to end or peer to peer over Ethernet, UDPv4 or UDPv6, two-step, and NTP with the
-//! marking extension field, with the kernel's software timestamps. It runs free: no clock is ever set, every exchange
+//! marking extension field, with the kernel's software timestamps (PTP also with an interface's own, untested). It runs free: no clock is ever set, every exchange
 //! becomes a record.
 //!
 //! A [`Server`] sends Announce, Sync and Follow_Up and answers Delay_Req and Pdelay_Req; a [`Client`] measures;
@@ -22,6 +22,7 @@ mod report;
 mod server;
 mod serving;
 pub(crate) mod socket;
+mod stamps;
 mod transport;
 
 pub use asking::Exchanges;
@@ -38,6 +39,7 @@ pub use report::{ClockReport, FilterChoice, Filtered, OffsetStatistics};
 pub use server::{Server, ServerConfig};
 pub use serving::ServerReport;
 pub(crate) use serving::{ANNOUNCE_INTERVAL, Serving};
+pub use stamps::Stamps;
 pub use transport::Transport;
 
 use std::time::Duration;

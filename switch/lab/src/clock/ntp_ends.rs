@@ -2,7 +2,7 @@
 //! a response says of its own departure is read from the clock just before: the part that basic mode cannot know.
 
 use super::{
-    ClientConfig, ClockError, Exchanges, PortIdentity, ServerConfig, ServerReport, Transport,
+    ClientConfig, ClockError, Exchanges, PortIdentity, ServerConfig, ServerReport, Stamps, Transport,
     asking::{Asking, answer},
     client::Asks,
     ntp::{self, Mode, PORT, Packet, from_unix, to_unix},
@@ -39,7 +39,7 @@ pub struct NtpClient {
 }
 
 impl NtpClient {
-    /// Opens its socket in the calling thread's network namespace. Of `config`, transport, domain and delay mechanism mean
+    /// Opens its socket in the calling thread's network namespace. Of `config`, transport, domain, stamps and delay mechanism mean
     /// nothing to it: the server's address says which family.
     ///
     /// # Errors
@@ -175,7 +175,7 @@ fn open(interface: &str, v4: bool, port: u16) -> Result<(OwnedFd, PortIdentity),
             sockopt::set_ipv6_v6only(&socket, true)?;
         }
         bind(&socket, &any)?;
-        stamp(&socket)?;
+        stamp(&socket, Stamps::Software)?;
         io::Result::Ok(socket)
     };
     let socket = make().map_err(|source| ClockError::Call {

@@ -1,7 +1,7 @@
 //! The side that is measured against: Announce, two-step Sync, and an answer to every Delay_Req and Pdelay_Req.
 
 use super::{
-    ClockError, DEFAULT_INTERVAL, PortIdentity, ServerReport, Transport,
+    ClockError, DEFAULT_INTERVAL, PortIdentity, ServerReport, Stamps, Transport,
     serving::{ANNOUNCE_INTERVAL, Serving},
     socket::{Received, Sockets},
 };
@@ -20,6 +20,8 @@ pub struct ServerConfig {
     pub interface: String,
     /// What carries the messages.
     pub transport: Transport,
+    /// Who stamps the messages.
+    pub stamps: Stamps,
     /// domainNumber.
     pub domain: u8,
     /// Time between Syncs.
@@ -37,6 +39,7 @@ impl ServerConfig {
         Self {
             interface: interface.into(),
             transport,
+            stamps: Stamps::Software,
             domain: 0,
             interval: DEFAULT_INTERVAL,
             compensate_ps: None,
@@ -59,7 +62,7 @@ impl Server {
     /// # Errors
     /// [`ClockError`] where the interface or a socket is not to be had.
     pub fn open(config: ServerConfig) -> Result<Self, ClockError> {
-        let sockets = Sockets::open(&config.interface, config.transport)?;
+        let sockets = Sockets::open(&config.interface, config.transport, config.stamps)?;
         let ServerConfig { domain, interval, priority, compensate_ps, .. } = config;
         let serving = Serving::new(sockets.identity(), domain, interval, priority, compensate_ps);
         Ok(Self { config, sockets, serving })

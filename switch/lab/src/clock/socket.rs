@@ -5,7 +5,7 @@
 //! the frame.
 
 use super::{
-    ClockError, Transport,
+    ClockError, Stamps, Transport,
     message::{ETHERTYPE, EVENT_PORT, GENERAL_PORT, Message, MessageError, PortIdentity},
 };
 use etherparse::{EtherType, Ethernet2Header};
@@ -19,6 +19,7 @@ use nix::{
 use plimsoll_port::{
     netlink::{Link, Netlink},
     packet,
+    timestamping::HardwareTimestamps,
 };
 use rustix::{
     event::{PollFd, PollFlags, poll},
@@ -66,6 +67,7 @@ pub(super) struct Sockets {
     /// For L2 only to send: what arrives all comes to `event`.
     general: OwnedFd,
     control: Vec<u8>,
+    _hardware: Option<HardwareTimestamps>,
 }
 
 /// A message that arrived, and when.
@@ -88,7 +90,7 @@ pub(super) struct Stamped {
 
 impl Sockets {
     /// Opens them in the calling thread's network namespace.
-    pub(super) fn open(interface: &str, transport: Transport) -> Result<Self, ClockError> {
+    pub(super) fn open(interface: &str, transport: Transport, stamps: Stamps) -> Result<Self, ClockError> {
         let link = Netlink::open()?.link(interface)?;
         let fail = |call, remedy| {
             let interface = interface.to_owned();
@@ -120,9 +122,16 @@ impl Sockets {
                 (open(EVENT_PORT)?, open(GENERAL_PORT)?)
             }
         };
-        stamp(&event)
+        let hardware = match stamps {
+            Stamps::Software => None,
+            Stamps::Hardware => Some(HardwareTimestamps::enable(interface).map_err(fail(
+                "ioctl SIOCSHWTSTAMP",
+                "leave --timestamps hardware out, or use an interface with a PTP hardware clock (ethtool -T)",
+            ))?),
+        };
+        stamp(&event, stamps)
             .map_err(fail("setsockopt SO_TIMESTAMPING", "use a kernel with network timestamping"))?;
-        Ok(Self { transport, link, mac, event, general, control: control() })
+        Ok(Self { transport, link, mac, event, general, control: control(), _hardware: hardware })
     }
 
     /// Port 1 of a clock on this interface.
@@ -222,12 +231,21 @@ pub(super) fn failed(interface: &str, call: &'static str, source: io::Error) -> 
     ClockError::Call { interface: interface.to_owned(), call, remedy, source }
 }
 
-/// Makes the kernel stamp what the socket sends and receives.
-pub(super) fn stamp(socket: &OwnedFd) -> io::Result<()> {
-    let stamps = TimestampingFlag::SOF_TIMESTAMPING_TX_SOFTWARE
-        | TimestampingFlag::SOF_TIMESTAMPING_RX_SOFTWARE
-        | TimestampingFlag::SOF_TIMESTAMPING_SOFTWARE;
-    setsockopt(socket, Timestamping, &stamps).map_err(Into::into)
+/// Makes the kernel, or the interface, stamp what the socket sends and receives.
+pub(super) fn stamp(socket: &OwnedFd, stamps: Stamps) -> io::Result<()> {
+    let flags = match stamps {
+        Stamps::Software => {
+            TimestampingFlag::SOF_TIMESTAMPING_TX_SOFTWARE
+                | TimestampingFlag::SOF_TIMESTAMPING_RX_SOFTWARE
+                | TimestampingFlag::SOF_TIMESTAMPING_SOFTWARE
+        }
+        Stamps::Hardware => {
+            TimestampingFlag::SOF_TIMESTAMPING_TX_HARDWARE
+                | TimestampingFlag::SOF_TIMESTAMPING_RX_HARDWARE
+                | TimestampingFlag::SOF_TIMESTAMPING_RAW_HARDWARE
+        }
+    };
+    setsockopt(socket, Timestamping, &flags).map_err(Into::into)
 }
 
 /// Room for what [`read`] gets beside a message.
@@ -272,7 +290,8 @@ pub(super) fn read(socket: &OwnedFd, control: &mut [u8], error_queue: bool) -> i
             let mut at = None;
             for part in message.cmsgs().into_iter().flatten() {
                 if let ControlMessageOwned::ScmTimestampsns(stamps) = part {
-                    at = nanoseconds(stamps.system);
+                    // One of them, as was asked for.
+                    at = nanoseconds(stamps.hw_raw).or_else(|| nanoseconds(stamps.system));
                 }
             }
             (message.bytes, at, message.address.and_then(address))
