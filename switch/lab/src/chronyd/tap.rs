@@ -110,12 +110,16 @@ impl Tap {
         {
             return Err(self.ends[0].failed("poll", error.into()));
         }
-        // The server's end first: what comes back to the client has passed there.
+        // The client's end is read first and looked at last: what has come back there has passed at the server.
         let [client, server] = &self.ends;
+        let mut came = Vec::new();
+        while let Some(frame) = client.read()? {
+            came.push(frame);
+        }
         while let Some((frame, at)) = server.read()? {
             self.seen.at_server(&frame, at);
         }
-        while let Some((frame, at)) = client.read()? {
+        for (frame, at) in came {
             self.seen.at_client(&frame, at);
         }
         Ok(())
