@@ -27,5 +27,6 @@ pub const BUILT_IN: &[BuiltIn] = &[
     BuiltIn { name: "clocks-p2p", text: include_str!("../../../../scripts/labs/clocks-p2p.toml") },
     BuiltIn { name: "clocks-chrony", text: include_str!("../../../../scripts/labs/clocks-chrony.toml") },
     BuiltIn { name: "clocks-nts", text: include_str!("../../../../scripts/labs/clocks-nts.toml") },
+    BuiltIn { name: "clocks-standing", text: include_str!("../../../../scripts/labs/clocks-standing.toml") },
     BuiltIn { name: "idle", text: include_str!("../../../../scripts/labs/idle.toml") },
 ];
