@@ -47,7 +47,14 @@ fn built_in_labs_are_good_and_say_what_they_show() {
     for lab in BUILT_IN {
         let topology = Topology::load(lab.name, &Overrides::default()).unwrap();
         assert_eq!(topology.name, lab.name);
-        assert_eq!(topology.warnings, Vec::<String>::new(), "{}", lab.name);
+        let warnings: &[&str] = match lab.name {
+            // On purpose.
+            "clocks-standing" => {
+                &["switch s1, port s2: flows offer 130 % of 100mbit; its queue stays full and drops"]
+            }
+            _ => &[],
+        };
+        assert_eq!(topology.warnings, warnings, "{}", lab.name);
         assert!(topology.description.is_some() && !topology.clocks.is_empty(), "{}", lab.name);
     }
 }
