@@ -5,7 +5,7 @@ use anyhow::{Result, ensure};
 use plimsoll_classify::{Class, WINDOW, classify};
 use plimsoll_core::{
     Departure, EcnOutcome, Egress, FrameId, MarkOutcome, Nanos, Pool, PortId, Switch, SwitchConfig,
-    config::wire_octets, lateness,
+    config::wire_octets, lateness, wire::ethernet::TAG_LEN,
 };
 
 /// Chunks of the pool: 4 MiB, so that frames are not all in the first-level cache, as in the switch.
@@ -66,6 +66,23 @@ impl Pool for Memory {
         let octets = self.chunks[frame.0 as usize];
         self.chunks[id.0 as usize][..len as usize].copy_from_slice(&octets[..len as usize]);
         Some(id)
+    }
+
+    fn grow(&mut self, frame: FrameId) -> bool {
+        let (chunk, len) = (&mut self.chunks[frame.0 as usize], &mut self.lens[frame.0 as usize]);
+        let old = *len as usize;
+        if old + TAG_LEN > CHUNK {
+            return false;
+        }
+        chunk.copy_within(..old, TAG_LEN);
+        *len += TAG_LEN as u32;
+        true
+    }
+
+    fn shrink(&mut self, frame: FrameId) {
+        let (chunk, len) = (&mut self.chunks[frame.0 as usize], &mut self.lens[frame.0 as usize]);
+        chunk.copy_within(TAG_LEN..*len as usize, 0);
+        *len -= TAG_LEN as u32;
     }
 
     fn free(&mut self, frame: FrameId) {

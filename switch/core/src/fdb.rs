@@ -22,7 +22,7 @@ const EMPTY: u16 = u16::MAX;
 /// One entry, as it is shown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct FdbEntry {
-    /// VLAN identifier of the outer tag, 0 for frames without one.
+    /// VLAN, 0 for frames without one.
     pub vlan: u16,
     /// The station's address.
     pub mac: Mac,

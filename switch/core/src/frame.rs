@@ -1,6 +1,8 @@
 //! What passes between the core and the world around it: frames as handles, departures, discards.
 
 use crate::{DropReason, EcnOutcome, EdgeOutcome, MarkOutcome, Nanos, wire::ptp::MessageId};
+#[cfg(doc)]
+use crate::wire::ethernet::TAG_LEN;
 use plimsoll_classify::Class;
 
 /// A frame's handle into its [`Pool`]: an UMEM chunk in the switch, a light value in the simulator.
@@ -27,6 +29,11 @@ pub trait Pool {
     fn bytes_mut(&mut self, frame: FrameId) -> &mut [u8];
     /// A second frame with the same octets; `None` when the pool is empty.
     fn copy(&mut self, frame: FrameId) -> Option<FrameId>;
+    /// Makes the frame [`TAG_LEN`] octets longer in front: they may be anything, the others follow. Returns whether there
+    /// was room; where not, nothing has changed.
+    fn grow(&mut self, frame: FrameId) -> bool;
+    /// Takes the first [`TAG_LEN`] octets, which the frame has, away.
+    fn shrink(&mut self, frame: FrameId);
     /// Gives the frame back.
     fn free(&mut self, frame: FrameId);
 }
@@ -111,7 +118,7 @@ pub struct Departure {
     pub ingress: PortId,
     /// The frame; its owner is now whoever took the departure.
     pub frame: FrameId,
-    /// Octets of the frame, without FCS.
+    /// Octets of the frame as it leaves, without FCS.
     pub len: u32,
     /// Traffic class 0..7 of the queue it waited in.
     pub class: u8,

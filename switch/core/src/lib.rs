@@ -10,12 +10,12 @@
 //! | `depth.rs` | what the thresholds are compared with |
 //! | `queue.rs`, `link.rs`, `class.rs` | eight queues, the link's exact clock, which queue |
 //! | `mark/`, `lateness.rs` | counters, ECN, trust, edge conversion; the machine's own lateness |
-//! | `fdb.rs`, `storm.rs` | forwarding database, storm control |
+//! | `fdb.rs`, `vlan.rs`, `storm.rs` | forwarding database, VLANs and tags, storm control |
 //! | `wire/` | views of what is on the wire |
 //! | `config/`, `units.rs`, `time.rs`, `frame.rs` | what comes in: configuration, quantities, time, frames |
 //! | `loss.rs`, `stats.rs` | what comes out: reasons and counters |
 //!
-//! Not here: spanning tree, IGMP snooping, VLAN access and trunk ports (tags pass unchanged and separate addresses).
+//! Not here: spanning tree, IGMP snooping.
 #![forbid(unsafe_code)]
 
 mod class;
@@ -34,11 +34,12 @@ mod storm;
 mod switch;
 mod time;
 mod units;
+mod vlan;
 pub mod wire;
 
 pub use config::{
     Carriers, ConfigError, Counter, Depth, DepthScope, DepthUnit, EcnConfig, EcnScope, Ect, FixedEntry,
-    MarkConfig, PortConfig, Rule, StormConfig, SwitchConfig,
+    MarkConfig, PortConfig, Rule, StormConfig, SwitchConfig, VidRange, Vlan,
 };
 pub use fdb::{FdbEntry, FdbStats};
 pub use frame::{Departure, Discard, Egress, Field, FrameId, MarkRecord, Pool, PortId};

@@ -89,10 +89,16 @@ reasons! {
         SourceGroup = "source_group",
         /// Destination is an 802.1Q reserved address that the port does not pass.
         Reserved = "reserved_address",
+        /// Its tag's VLAN is none of its ingress port's (ingress filtering, 802.1Q-2018 clause 8.6.2).
+        VlanFiltered = "vlan_filtered",
+        /// It has no VLAN, no tag or one for priority alone, and its ingress port is a trunk without a native one.
+        Untagged = "vlan_untagged",
         /// Its destination is behind the port it came in by.
         SamePort = "same_port",
         /// No other port to send it to.
         NoEgress = "no_egress",
+        /// With the tag that the egress port needs it would exceed the port's MTU or its buffer.
+        TagTooLong = "tag_too_long",
         /// The storm control of its ingress port refused it.
         Storm = "storm_control",
         /// What leaves before it at the egress port is at the limit in octets.

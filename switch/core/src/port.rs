@@ -12,6 +12,7 @@ use crate::{
     queue::Queue,
     stats::{Depths, Marks, Traffic},
     storm::Bucket,
+    vlan::Vlans,
     wire::ptp,
 };
 
@@ -21,6 +22,8 @@ pub(crate) struct Arrival {
     pub(crate) frame: FrameId,
     pub(crate) len: u32,
     pub(crate) ingress: PortId,
+    /// Its VLAN, 0 for none.
+    pub(crate) vlan: u16,
     pub(crate) info: Class,
     pub(crate) stamp: Nanos,
     pub(crate) arrived: Nanos,
@@ -68,6 +71,8 @@ pub(crate) struct Port {
     delay: u64,
     /// Bit x is set where 01-80-C2-00-00-0x passes.
     passes: u16,
+    /// `None` where all ports of the switch are transparent.
+    pub(crate) vlans: Option<Box<Vlans>>,
     pub(crate) ingress: Ingress,
     pub(crate) up: bool,
     pub(crate) storm: Option<Bucket>,
@@ -86,12 +91,13 @@ pub(crate) struct Port {
 
 impl Port {
     /// A port of a checked configuration, in a network whose marks mean `delta`, and in a switch where ECN bits count as
-    /// `ecn_counter` does.
+    /// `ecn_counter` does and that has ports that are not transparent if it `has_vlans`.
     pub(crate) fn new(
         id: PortId,
         config: &PortConfig,
         delta: Option<Span>,
         ecn_counter: Option<Counter>,
+        has_vlans: bool,
     ) -> Self {
         let pace = config.rate.map(Pace::new);
         Self {
@@ -108,6 +114,7 @@ impl Port {
             transparent: config.transparent_clock,
             delay: config.delay.0,
             passes: config.pass_reserved.iter().fold(0, |set, octet| set | 1 << octet),
+            vlans: has_vlans.then(|| Box::new(Vlans::new(config))),
             ingress: Ingress::new(config, ecn_counter),
             up: true,
             storm: config.storm.map(Bucket::new),
@@ -131,6 +138,12 @@ impl Port {
         self.passes >> reserved & 1 != 0
     }
 
+    /// Whether frames of this VLAN leave here.
+    #[inline]
+    pub(crate) fn has_vlan(&self, vlan: u16) -> bool {
+        self.vlans.as_ref().is_none_or(|vlans| vlans.has(vlan))
+    }
+
     /// Whether a frame finds room, once all that is due before its arrival has left.
     #[inline]
     pub(crate) fn admits<E: Egress>(&mut self, arrival: &Arrival, out: &mut E) -> Result<(), DropReason> {
@@ -138,7 +151,11 @@ impl Port {
             return Err(DropReason::PortDown);
         }
         self.run(arrival.arrived, out);
-        self.queue.admits(self.class_of(arrival), arrival.len)
+        let len = match &self.vlans {
+            None => arrival.len,
+            Some(vlans) => vlans.len(arrival)?,
+        };
+        self.queue.admits(self.class_of(arrival), len)
     }
 
     #[inline]
@@ -146,10 +163,36 @@ impl Port {
         class::of_frame(&arrival.info, self.default_class, self.sync_class)
     }
 
-    /// Queues a frame that was let in: measures its depth, marks it, converts marks at an edge.
+    /// Queues a frame that was let in: gives it the form in which it leaves, measures its depth, marks it, converts marks
+    /// at an edge.
     #[inline]
     pub(crate) fn enqueue<P: Pool, E: Egress>(&mut self, arrival: &Arrival, pool: &mut P, out: &mut E) {
         let class = self.class_of(arrival);
+        match &self.vlans {
+            None => self.place(class, arrival, pool, out),
+            Some(_) => self.enqueue_reformed(class, arrival, pool, out),
+        }
+    }
+
+    /// The same in a switch with VLANs. Apart, so that one without does not pay for it.
+    #[inline(never)]
+    fn enqueue_reformed<P: Pool, E: Egress>(
+        &mut self,
+        class: u8,
+        arrival: &Arrival,
+        pool: &mut P,
+        out: &mut E,
+    ) {
+        let Some(vlans) = &self.vlans else { return };
+        match vlans.reform(arrival, pool) {
+            Some(leaving) => self.place(class, &leaving, pool, out),
+            None => self.lose(arrival, DropReason::TagTooLong, pool, out),
+        }
+    }
+
+    /// Queues a frame in the form in which it leaves.
+    #[inline]
+    fn place<P: Pool, E: Egress>(&mut self, class: u8, arrival: &Arrival, pool: &mut P, out: &mut E) {
         let (ahead, _) = self.queue.ahead_of(class);
         let (depth_bytes, depth_ps) = match self.pace {
             Some(pace) => pace.backlog(arrival.arrived, self.free, ahead),
@@ -204,6 +247,14 @@ impl Port {
         if self.pace.is_none() {
             self.run(arrival.arrived, out);
         }
+    }
+
+    /// Drops a frame that was let in.
+    #[cold]
+    fn lose<P: Pool, E: Egress>(&mut self, arrival: &Arrival, reason: DropReason, pool: &mut P, out: &mut E) {
+        self.drops.count(reason);
+        out.discard(arrival.lost(reason, Some(self.id), pool));
+        pool.free(arrival.frame);
     }
 
     /// Lets every frame go whose first bit is due before `to`; without a rate, every frame that finds room.

@@ -4,7 +4,7 @@ use plimsoll_classify::{Class, Flags, Kind};
 
 use crate::{
     ConfigError, DropReason, Egress, FdbEntry, FrameId, Inversions, Nanos, Pool, PortId, SwitchConfig,
-    SwitchStats,
+    SwitchStats, Vlan,
     fdb::{self, Fdb},
     mark::Brought,
     port::{Arrival, Port},
@@ -43,6 +43,7 @@ impl Switch {
     pub fn new(config: SwitchConfig) -> Result<Self, ConfigError> {
         config.check()?;
         let (ports, ecn_counter) = ((0..).map(PortId).zip(&config.ports), config.ecn_counter());
+        let has_vlans = config.ports.iter().any(|port| port.vlan != Vlan::Transparent);
         let mut fdb = Fdb::new(config.fdb_capacity, config.fdb_age, config.fdb_seed);
         for entry in &config.fdb_fixed {
             if !fdb.fix(fdb::key(entry.vlan, entry.mac), entry.port) {
@@ -56,7 +57,9 @@ impl Switch {
             }
         }
         Ok(Self {
-            ports: ports.map(|(id, port)| Port::new(id, port, config.delta(), ecn_counter)).collect(),
+            ports: ports
+                .map(|(id, port)| Port::new(id, port, config.delta(), ecn_counter, has_vlans))
+                .collect(),
             fdb,
             last_arrival: Nanos(0),
             inversions: Inversions::default(),
@@ -96,13 +99,15 @@ impl Switch {
         let octets = pool.bytes(frame);
         let (len, header) = (octets.len(), Header::new_checked(octets));
         let (len32, brought) = (len as u32, Brought::NOTHING);
-        let mut arrival = Arrival { frame, len: len32, ingress: port, info: *info, stamp, arrived, brought };
+        let mut arrival =
+            Arrival { frame, len: len32, ingress: port, vlan: 0, info: *info, stamp, arrived, brought };
         self.ports[port.index()].rx.count(arrival.len);
 
         let addresses = match self.check(&arrival, len, header) {
             Ok(addresses) => addresses,
             Err(reason) => return self.lose(&arrival, reason, pool, out),
         };
+        arrival.vlan = addresses.vlan;
         if info.kind.is_sync() {
             self.take_message(&mut arrival, pool);
         }
@@ -167,7 +172,11 @@ impl Switch {
             return Err(DropReason::Reserved);
         }
         let tagged = arrival.info.flags.has(Flags::TAGGED);
-        let vlan = if tagged { Tci(arrival.info.tci).vid() } else { 0 };
+        let vid = if tagged { Tci(arrival.info.tci).vid() } else { 0 };
+        let vlan = match &ingress.vlans {
+            None => vid,
+            Some(vlans) => vlans.receive(vid)?,
+        };
         Ok(Addresses { destination, source: fdb::key(vlan, source), vlan })
     }
 
@@ -215,7 +224,7 @@ impl Switch {
         }
     }
 
-    /// To all ports but its own that are up and pass its address. Each gets a copy made before any is marked, the last
+    /// To all ports but its own that are up, in its VLAN and pass its address. Each gets a copy made before any is marked, the last
     /// one the frame itself; a port without room gets none.
     fn flood<P: Pool, E: Egress>(
         &mut self,
@@ -229,7 +238,8 @@ impl Switch {
         for at in 0..self.ports.len() {
             let port = &mut self.ports[at];
             let id = PortId(at as u16);
-            if id == arrival.ingress || !port.up || reserved.is_some_and(|last| !port.passes(last)) {
+            let other = id != arrival.ingress && port.up && port.has_vlan(arrival.vlan);
+            if !other || reserved.is_some_and(|last| !port.passes(last)) {
                 continue;
             }
             match port.admits(arrival, out) {

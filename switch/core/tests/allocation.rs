@@ -4,7 +4,7 @@
 use plimsoll_classify::Class;
 use plimsoll_core::{
     Counter, Departure, EcnConfig, EcnOutcome, EcnScope, Ect, Egress, FrameId, MarkConfig, MarkOutcome,
-    Nanos, Pool, PortConfig, PortId, Rate, Switch, SwitchConfig,
+    Nanos, Pool, PortConfig, PortId, Rate, Switch, SwitchConfig, wire::ethernet::TAG_LEN,
 };
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -79,6 +79,19 @@ impl Pool for Chunks {
         self.memory.copy_within(from..from + self.lens[frame.0 as usize], copy.0 as usize * CHUNK);
         self.lens[copy.0 as usize] = self.lens[frame.0 as usize];
         Some(copy)
+    }
+
+    fn grow(&mut self, frame: FrameId) -> bool {
+        let (at, len) = (frame.0 as usize * CHUNK, self.lens[frame.0 as usize]);
+        self.memory.copy_within(at..at + len, at + TAG_LEN);
+        self.lens[frame.0 as usize] += TAG_LEN;
+        true
+    }
+
+    fn shrink(&mut self, frame: FrameId) {
+        let (at, len) = (frame.0 as usize * CHUNK, self.lens[frame.0 as usize]);
+        self.memory.copy_within(at + TAG_LEN..at + len, at);
+        self.lens[frame.0 as usize] -= TAG_LEN;
     }
 
     fn free(&mut self, frame: FrameId) {

@@ -6,7 +6,7 @@ mod common;
 use common::{Bench, Carrier, classified, plain, ptp, station, sum_is_right};
 use plimsoll_core::{
     DropReason, EdgeOutcome, FixedEntry, MarkConfig, MarkOutcome, Nanos, PortConfig, PortId, Rate,
-    StormConfig, SwitchConfig, wire::ethernet::Mac,
+    StormConfig, SwitchConfig, VidRange, Vlan, wire::ethernet::Mac,
 };
 
 const RATE: Rate = Rate(100_000_000); // 80 ns an octet
@@ -296,6 +296,39 @@ fn stations_are_kept_apart_by_vlan_shown_flushed_and_fixed() {
     );
     assert_eq!(bench.switch.flush_fdb(), 3);
     assert_eq!(bench.switch.fdb_entries().len(), 1);
+}
+
+#[test]
+fn a_frame_that_a_tag_would_make_too_long_is_lost_there_by_name() {
+    let trunk = || Vlan::Trunk { allowed: vec![VidRange::one(10)], native: None };
+    let mut bench = bench(4, |number, port| {
+        port.vlan = if number < 2 { Vlan::Access { pvid: 10 } } else { trunk() };
+        // A header and a tag more are 1418.
+        port.mtu = (number == 2).then_some(1400);
+    });
+    bench.pool.longest = 1500;
+    let mut lost = Vec::new();
+    for (len, lens) in [
+        (1414, &[(1, 1414), (2, 1418), (3, 1418)][..]),
+        (1415, &[(1, 1415), (3, 1419)]),
+        (1497, &[(1, 1497)]),
+    ] {
+        bench.receive(0, plain(station(0), [0xFF; 6], None, len), 1000);
+        bench.advance(u64::MAX);
+        let mut departed: Vec<_> =
+            bench.departed().iter().map(|(d, o)| (d.port.0, d.len as usize, o.len())).collect();
+        departed.sort_unstable();
+        let expected: Vec<_> = lens.iter().map(|&(port, len)| (port, len, len)).collect();
+        assert_eq!(departed, expected);
+        lost.extend(bench.told.discards.drain(..).map(|d| (d.egress, d.len, d.reason)));
+    }
+    let loss = |port, len| (Some(PortId(port)), len, DropReason::TagTooLong);
+    assert_eq!(lost, [loss(2, 1415), loss(2, 1497), loss(3, 1497)]);
+    assert_eq!((bench.pool.out(), bench.switch.stats().ports[2].drops.get(DropReason::TagTooLong)), (0, 2));
+    // Tagged already, it is as long as it was.
+    bench.receive(0, plain(station(0), [0xFF; 6], Some(10), 1497), 2000);
+    bench.advance(u64::MAX);
+    assert_eq!(bench.departed().len(), 3);
 }
 
 #[test]

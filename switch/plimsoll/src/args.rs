@@ -51,7 +51,7 @@ pub(crate) struct Run {
     pub(crate) file: Option<PathBuf>,
     /// An interface to own: NAME[,KEY=VALUE..] with the keys of [[port]] (e.g. eth1,rate=100mbit,edge): rate, delay,
     /// queue, queue-frames, class, sync-class, mode, release, mark, ecn, edge, transparent-clock, remark, trust, step,
-    /// storm=FRAMES-PER-SECOND+BURST, pass=0e+00
+    /// storm=FRAMES-PER-SECOND+BURST, pass=0e+00, vlan=access:10, vlan=trunk:10+20-29, native=1
     #[arg(long = "port", value_name = "NAME[,KEY=VALUE..]")]
     pub(crate) ports: Vec<String>,
     #[command(flatten)]

@@ -183,6 +183,7 @@ fn port_table(port: &str) -> Result<String> {
     let mut parts = port.split(',');
     let name = parts.next().unwrap_or_default();
     let mut table = format!("\n[[port]]\nname = {}\n", serde_json::to_string(name)?);
+    let mut vlan = Vec::new();
     for part in parts {
         let (key, value) = part.split_once('=').unwrap_or((part, "true"));
         if key.is_empty() || !key.bytes().all(|b| b.is_ascii_lowercase() || b == b'-') {
@@ -195,12 +196,42 @@ fn port_table(port: &str) -> Result<String> {
         let value = match key {
             "pass" => serde_json::to_string(&value.split('+').collect::<Vec<_>>())?,
             "storm" => storm(port, value)?,
+            "native" => {
+                vlan.push(format!("native = {}", number_or_text(value)?));
+                continue;
+            }
+            "vlan" if value != "transparent" => {
+                vlan.push(vlans(port, value)?);
+                continue;
+            }
             _ if number || value == "true" || value == "false" => value.to_owned(),
             _ => serde_json::to_string(value)?,
         };
         table.push_str(&format!("{key} = {value}\n"));
     }
+    if !vlan.is_empty() {
+        table.push_str(&format!("vlan = {{ {} }}\n", vlan.join(", ")));
+    }
     Ok(table)
+}
+
+/// The value of vlan=access:VLAN or vlan=trunk:VLAN+VLAN-VLAN as a key of the table that files have there.
+fn vlans(port: &str, value: &str) -> Result<String> {
+    match value.split_once(':') {
+        Some(("access", vlan)) => Ok(format!("access = {}", number_or_text(vlan)?)),
+        Some(("trunk", vlans)) => {
+            Ok(format!("trunk = {}", serde_json::to_string(&vlans.split('+').collect::<Vec<_>>())?))
+        }
+        _ => {
+            let remedy = "write vlan=transparent, vlan=access:10, or vlan=trunk:10+20-29 and native=1";
+            Err(Usage(format!("--port {port}: vlan={value} is no kind of port; {remedy}")).into())
+        }
+    }
+}
+
+/// A whole number as itself, what is none as text, which the file's reader refuses.
+fn number_or_text(value: &str) -> Result<String> {
+    if value.parse::<u32>().is_ok() { Ok(value.to_owned()) } else { Ok(serde_json::to_string(value)?) }
 }
 
 /// The value of storm=FRAMES-PER-SECOND+BURST as the table that files have there.
@@ -254,15 +285,17 @@ pub(crate) fn options(switch: &RunSwitch, port: usize) -> PortOptions {
 fn open(switch: &RunSwitch, umem: &mut Umem) -> Result<Node> {
     let mut ports = Vec::new();
     let mut release = Vec::new();
-    for (number, config) in switch.config.ports.iter().enumerate() {
-        let port = Port::open(umem, &config.name, &options(switch, number))?;
+    let mut config = switch.config.clone();
+    for (number, of_port) in config.ports.iter_mut().enumerate() {
+        let port = Port::open(umem, &of_port.name, &options(switch, number))?;
+        of_port.mtu = Some(port.describe().mtu);
         // veth delivers a frame whole, a NIC serialises it once more.
         let by_driver = if port.describe().driver == "veth" { ReleaseAt::End } else { ReleaseAt::Start };
         release.push(switch.ports[number].release.unwrap_or(by_driver));
         ports.push(Some(port));
     }
     Ok(Node {
-        switch: switch.config.clone(),
+        switch: config,
         ports,
         release,
         latency: switch.latency_ns,
@@ -294,6 +327,14 @@ mod tests {
             "\n[[port]]\nname = \"p0\"\nstorm = { frames-per-second = 1000, burst = 100 }\nqueue-frames = 70000\n\
              remark = \"ect0\"\ntransparent-clock = true\n"
         );
+        let table = port_table("p0,vlan=trunk:10+20-29,native=1").unwrap();
+        assert_eq!(table, "\n[[port]]\nname = \"p0\"\nvlan = { trunk = [\"10\",\"20-29\"], native = 1 }\n");
+        let table = port_table("p0,vlan=access:10").unwrap();
+        assert_eq!(table, "\n[[port]]\nname = \"p0\"\nvlan = { access = 10 }\n");
+        let table = port_table("p0,vlan=transparent").unwrap();
+        assert_eq!(table, "\n[[port]]\nname = \"p0\"\nvlan = \"transparent\"\n");
+        let told = port_table("p0,vlan=10").unwrap_err().to_string();
+        assert!(told.starts_with("--port p0,vlan=10: vlan=10 is no kind of port; write vlan=transparent"), "{told}");
         let told = port_table("p0,storm=1000").unwrap_err().to_string();
         assert_eq!(
             told,

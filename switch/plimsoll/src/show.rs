@@ -3,6 +3,7 @@
 use std::process::ExitCode;
 
 use anyhow::Result;
+use plimsoll_core::Vlan;
 use plimsoll_lab::results::{Table, octets, overrun, time};
 use plimsoll_port::PortCounters;
 use serde_json::{Value, json};
@@ -82,6 +83,14 @@ fn text(value: &Value) -> String {
     }
 }
 
+/// A port's VLANs as they are written; `-` for transparent ones.
+fn vlan(value: &Value) -> String {
+    match serde_json::from_value(value.clone()) {
+        Ok(Vlan::Transparent) | Err(_) => "-".into(),
+        Ok(vlan) => vlan.to_string(),
+    }
+}
+
 fn ports(snapshot: &Value) -> View {
     let mut table = Table::new(&[
         "switch",
@@ -89,6 +98,7 @@ fn ports(snapshot: &Value) -> View {
         "state",
         "mode",
         "rate",
+        "vlan",
         "R",
         "corrects",
         "rx frames",
@@ -110,6 +120,7 @@ fn ports(snapshot: &Value) -> View {
             state.into(),
             text(&open["mode"]),
             machine["rate_bps"].as_u64().map_or("none".into(), |bps| plimsoll_core::Rate(bps).to_string()),
+            vlan(&machine["vlan"]),
             text(&machine["thresholds"]),
             match (machine["edge"] == true, machine["transparent_clock"] == true) {
                 (true, _) => "marks".into(),
@@ -127,7 +138,7 @@ fn ports(snapshot: &Value) -> View {
             .map(|(switch, machine, core)| json!({
                 "switch": switch, "port": machine["name"], "rate_bps": machine["rate_bps"],
                 "thresholds": machine["thresholds"], "delta_ns": machine["delta_ns"], "edge": machine["edge"],
-                "transparent_clock": machine["transparent_clock"], "trust": machine["trust"], "held": core["held"],
+                "transparent_clock": machine["transparent_clock"], "trust": machine["trust"], "vlan": machine["vlan"], "held": core["held"],
                 "description": machine["description"], "rx": core["rx"], "tx": core["tx"],
                 "counters": machine["counters"], "release_late": machine["release_late"],
                 "late_arrival": machine["late_arrival"],
@@ -288,6 +299,16 @@ fn marks(snapshot: &Value) -> View {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use plimsoll_core::VidRange;
+
+    #[test]
+    fn vlans_are_shown_as_they_are_written() {
+        let shown = |vlan: Vlan| super::vlan(&serde_json::to_value(vlan).unwrap());
+        assert_eq!(shown(Vlan::Transparent), "-");
+        assert_eq!(shown(Vlan::Access { pvid: 10 }), "access 10");
+        let allowed = vec![VidRange::one(10), VidRange { first: 20, last: 29 }];
+        assert_eq!(shown(Vlan::Trunk { allowed, native: Some(1) }), "trunk 10,20-29 native 1");
+    }
 
     #[test]
     fn every_loss_of_the_machine_is_a_counter_of_a_port() {

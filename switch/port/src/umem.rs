@@ -9,7 +9,7 @@
 
 use crate::{Port, PortError, PortErrorKind, Tally, UmemOptions, area::Area, ring::Desc};
 use plimsoll_classify::{Class, META_LEN, WINDOW, classify};
-use plimsoll_core::{FrameId, Pool};
+use plimsoll_core::{FrameId, Pool, wire::ethernet::TAG_LEN};
 
 /// Ports that can be open in one [`Umem`]: their accounts have numbers of eight bits, one of which is its own.
 pub const MOST_PORTS: usize = u8::MAX as usize;
@@ -507,7 +507,7 @@ impl Umem {
     pub(crate) fn write_tx_metadata(&mut self, frame: FrameId, metadata: &[u8; TX_METADATA_LEN as usize]) {
         let chunk = self.own(frame);
         let at = self.start(frame.0) + usize::from(chunk.offset) - metadata.len();
-        // SAFETY: before the frame in the same chunk (every offset is at least HEADROOM), and the chunk is held.
+        // SAFETY: before the frame in the same chunk (every offset is at least TX_METADATA_LEN), and the chunk is held.
         unsafe { self.area.slice_mut(at, metadata.len()) }.copy_from_slice(metadata);
     }
 
@@ -525,7 +525,8 @@ impl Umem {
     }
 }
 
-// Every frame starts at HEADROOM or later in its chunk: room for the RX metadata, and later for the TX metadata.
+// Every frame comes to be at HEADROOM or later in its chunk: room for the RX metadata, and later for tags in front
+// (`grow`) and the TX metadata before them.
 const _: () = assert!(HEADROOM as usize >= META_LEN && HEADROOM >= TX_METADATA_LEN);
 
 /// The class of a frame that came without metadata.
@@ -572,6 +573,25 @@ impl Pool for Umem {
         // SAFETY: both chunks are held, and each frame ends inside its chunk (frames are at most `frame_max` long).
         unsafe { self.area.copy(from, to, usize::from(len)) };
         Some(FrameId(index))
+    }
+
+    /// No frame gets longer than [`Umem::frame_max`], so that there can be a copy of it.
+    fn grow(&mut self, frame: FrameId) -> bool {
+        let Chunk { offset, len, .. } = self.own(frame);
+        let room = usize::from(offset) >= TX_METADATA_LEN as usize + TAG_LEN
+            && usize::from(len) + TAG_LEN <= self.frame_max() as usize;
+        if room {
+            let chunk = &mut self.chunks[frame.0 as usize];
+            (chunk.offset, chunk.len) = (offset - TAG_LEN as u16, len + TAG_LEN as u16);
+        }
+        room
+    }
+
+    fn shrink(&mut self, frame: FrameId) {
+        let Chunk { offset, len, .. } = self.own(frame);
+        assert!(usize::from(len) >= TAG_LEN, "{frame:?} is shorter than a tag");
+        let chunk = &mut self.chunks[frame.0 as usize];
+        (chunk.offset, chunk.len) = (offset + TAG_LEN as u16, len - TAG_LEN as u16);
     }
 
     #[inline]

@@ -122,6 +122,10 @@ impl SwitchConfig {
                 (format!("names port {}", port.0), "write a port of this switch")
             } else if vlan > 4094 {
                 (format!("names VLAN {vlan}"), "write 1 to 4094, or 0 for frames without a tag")
+            } else if let Some(PortConfig { name, vlan: of_port, .. }) =
+                self.ports.get(port.index()).filter(|port| !port.vlan.has(vlan))
+            {
+                (format!("is in VLAN {vlan}, and port {name} is {of_port}"), "write a VLAN that the port is in")
             } else if !seen.insert((vlan, mac)) {
                 (format!("is there twice in VLAN {vlan}"), "write each station once")
             } else {

@@ -2,14 +2,21 @@
 
 mod check;
 mod marking;
+mod vlan;
 mod warnings;
 
-use crate::{Nanos, PortId, Rate, Span, fdb::Fdb, queue::Queue, wire::ethernet::Mac};
+use crate::{
+    Nanos, PortId, Rate, Span,
+    fdb::Fdb,
+    queue::Queue,
+    wire::ethernet::{HEADER_LEN, Mac, TAG_LEN},
+};
 
 pub use check::ConfigError;
 pub use marking::{
     Carriers, Depth, DepthScope, DepthUnit, EcnConfig, EcnScope, Ect, MAX_COUNT, MarkConfig, Rule,
 };
+pub use vlan::{MAX_VID, VidRange, Vlan};
 pub use plimsoll_classify::word::Counter;
 
 /// Largest rate of an emulated link in bit/s (10 Tbit/s): up to here the link clock's sums cannot overflow.
@@ -86,7 +93,7 @@ impl Default for SwitchConfig {
 /// A station whose port is known beforehand.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FixedEntry {
-    /// VLAN identifier of the outer tag, 1..=4094; 0 for frames without one.
+    /// VLAN that its port is in, 1..=4094; 0 for frames without one, at a transparent port.
     pub vlan: u16,
     /// The station's address, not a group's.
     pub mac: Mac,
@@ -101,6 +108,11 @@ pub struct PortConfig {
     pub name: String,
     /// Rate of the emulated link in bit/s on the wire, up to [`MAX_RATE`]; `None` sends as fast as the machine takes.
     pub rate: Option<Rate>,
+    /// Its VLANs.
+    pub vlan: Vlan,
+    /// Its interface's MTU in octets of the network layer: a frame that a tag would make longer than this, an Ethernet
+    /// header and one tag is lost ([`crate::DropReason::TagTooLong`]). `None`: its buffer alone sets the limit.
+    pub mtu: Option<u32>,
     /// Propagation delay of the emulated link, up to 1000 s.
     pub delay: Nanos,
     /// Limit on the wire octets that leave before a frame, itself included, the frame in service not counted: those of
@@ -144,6 +156,8 @@ impl PortConfig {
         Self {
             name: name.into(),
             rate: None,
+            vlan: Vlan::Transparent,
+            mtu: None,
             delay: Nanos(0),
             queue_bytes: None,
             queue_frames: None,
@@ -171,6 +185,11 @@ impl PortConfig {
     pub fn frames_limit(&self) -> u32 {
         let shortest = self.queue_limit() / u64::from(wire_octets(0));
         self.queue_frames.unwrap_or(shortest.clamp(LEAST_QUEUE_FRAMES, DEFAULT_QUEUE_FRAMES) as u32)
+    }
+
+    /// Longest frame that a tag may make, in octets.
+    pub(crate) fn tagged_max(&self) -> u32 {
+        self.mtu.map_or(u32::MAX, |mtu| mtu.saturating_add((HEADER_LEN + TAG_LEN) as u32))
     }
 
     /// Wire octets that frames of the longest length at an MTU of 1500 take where the frames' limit ends the queue.

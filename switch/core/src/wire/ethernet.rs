@@ -10,10 +10,18 @@ mod field {
     pub(super) const DESTINATION: Range<usize> = 0..6;
     pub(super) const SOURCE: Range<usize> = 6..12;
     pub(super) const ETHERTYPE: Range<usize> = 12..14;
+    /// Of a tagged frame, whose tag begins where the EtherType of others is.
+    pub(super) const TCI: Range<usize> = 14..16;
 }
 
 /// Octets of an Ethernet header without tags.
 pub const HEADER_LEN: usize = 14;
+/// Octets of a VLAN tag: TPID and TCI.
+pub const TAG_LEN: usize = 4;
+/// TPID of a customer's tag (802.1Q-2018 Table 9-1).
+pub const TPID_C: u16 = 0x8100;
+/// TPID of a provider's tag.
+pub const TPID_S: u16 = 0x88A8;
 
 /// A MAC address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
@@ -136,6 +144,12 @@ impl<'a> Header<'a> {
 pub struct Tci(pub u16);
 
 impl Tci {
+    /// A tag's control information of this priority, 0..7, and VLAN, with DEI 0.
+    #[inline]
+    pub const fn new(pcp: u8, vid: u16) -> Self {
+        Self((pcp as u16) << 13 | vid & 0x0FFF)
+    }
+
     /// Priority code point, 0..7.
     #[inline]
     pub const fn pcp(self) -> u8 {
@@ -149,9 +163,62 @@ impl Tci {
     }
 }
 
+/// The outer tag of a frame that has one.
+#[inline]
+pub fn tag(frame: &[u8]) -> Option<Tci> {
+    let tpid = Header::new_checked(frame)?.ethertype();
+    let tci = frame.get(field::TCI)?.first_chunk()?;
+    matches!(tpid, TPID_C | TPID_S).then_some(Tci(u16::from_be_bytes(*tci)))
+}
+
+/// Writes the outer tag of a frame that has one.
+#[inline]
+pub(crate) fn set_tag(frame: &mut [u8], tci: Tci) {
+    if let Some(octets) = frame.get_mut(field::TCI) {
+        octets.copy_from_slice(&tci.0.to_be_bytes());
+    }
+}
+
+/// Writes a tag into a frame that was made [`TAG_LEN`] octets longer in front: the addresses go there, the tag behind
+/// them.
+#[inline]
+pub(crate) fn push_tag(frame: &mut [u8], tci: Tci) {
+    if let Some(start) = frame.first_chunk_mut::<{ HEADER_LEN + 2 }>() {
+        start.copy_within(TAG_LEN.., 0);
+        start[field::ETHERTYPE].copy_from_slice(&TPID_C.to_be_bytes());
+        start[field::TCI].copy_from_slice(&tci.0.to_be_bytes());
+    }
+}
+
+/// Moves the addresses over the outer tag, so that the frame's first [`TAG_LEN`] octets are for nothing.
+#[inline]
+pub(crate) fn pop_tag(frame: &mut [u8]) {
+    if let Some(start) = frame.first_chunk_mut::<{ HEADER_LEN + 2 }>() {
+        start.copy_within(..field::SOURCE.end, TAG_LEN);
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_tag_goes_in_behind_the_addresses_and_out_again() {
+        let plain: Vec<u8> = (1..=12).chain([0x08, 0x00, 0x45]).collect();
+        let mut frame = [&[0xEE; 4][..], &plain].concat();
+        push_tag(&mut frame, Tci::new(5, 10));
+        let tagged: Vec<u8> = (1..=12).chain([0x81, 0x00, 0xA0, 0x0A, 0x08, 0x00, 0x45]).collect();
+        assert_eq!((&frame, tag(&frame), tag(&plain)), (&tagged, Some(Tci(0xA00A)), None));
+        set_tag(&mut frame, Tci(0xB00B));
+        assert_eq!(tag(&frame), Some(Tci(0xB00B)));
+        pop_tag(&mut frame);
+        assert_eq!(frame[4..], plain);
+        for cut in 0..16 {
+            let mut short = tagged[..cut].to_vec();
+            assert_eq!(tag(&short), None);
+            set_tag(&mut short, Tci(0));
+        }
+    }
 
     #[test]
     fn a_header_reads_its_fields() {

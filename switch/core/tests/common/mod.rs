@@ -5,18 +5,22 @@ use etherparse::{
     IpNumber, Ipv4Header, Ipv4Options, Ipv6Header, NetSlice, SlicedPacket, TransportSlice, UdpHeader,
 };
 use plimsoll_classify::{Class, WINDOW, classify};
-use plimsoll_core::{Departure, Discard, Egress, FrameId, Nanos, Pool, PortId, Switch};
+use plimsoll_core::{
+    Departure, Discard, Egress, FrameId, Nanos, Pool, PortId, Switch, wire::ethernet::TAG_LEN,
+};
 
 /// A pool of at most `capacity` frames that knows which are out.
 #[derive(Debug)]
 pub struct Frames {
     slots: Vec<Option<Vec<u8>>>,
     capacity: usize,
+    /// Octets that a frame may grow to.
+    pub longest: usize,
 }
 
 impl Frames {
     pub fn new(capacity: usize) -> Self {
-        Self { slots: Vec::new(), capacity }
+        Self { slots: Vec::new(), capacity, longest: usize::MAX }
     }
 
     pub fn put(&mut self, octets: Vec<u8>) -> FrameId {
@@ -52,6 +56,19 @@ impl Pool for Frames {
 
     fn copy(&mut self, frame: FrameId) -> Option<FrameId> {
         (self.out() < self.capacity).then(|| self.put(self.bytes(frame).to_vec()))
+    }
+
+    fn grow(&mut self, frame: FrameId) -> bool {
+        let octets = self.slots[frame.0 as usize].as_mut().expect("the frame is out");
+        if octets.len() + TAG_LEN > self.longest {
+            return false;
+        }
+        octets.splice(0..0, [0xEE; TAG_LEN]);
+        true
+    }
+
+    fn shrink(&mut self, frame: FrameId) {
+        self.slots[frame.0 as usize].as_mut().expect("the frame is out").drain(..TAG_LEN);
     }
 
     fn free(&mut self, frame: FrameId) {

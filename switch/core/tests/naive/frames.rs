@@ -53,7 +53,8 @@ pub(crate) struct Ntp {
 #[derive(Clone, Debug)]
 pub(crate) struct Made {
     pub(crate) octets: Vec<u8>,
-    pub(crate) vlan: u16,
+    /// The VLAN that the outer tag names, 0 for none.
+    pub(crate) vid: u16,
     pub(crate) priority: Priority,
     pub(crate) message: Option<Message>,
     pub(crate) ecn: Option<u8>,
@@ -86,6 +87,18 @@ impl Places {
         octets
     }
 
+    /// The same in a frame that has become so much longer.
+    pub(crate) fn moved(&self, by: isize) -> Self {
+        let moved = |at: usize| at.checked_add_signed(by).unwrap();
+        Self {
+            word: self.word.map(moved),
+            correction: self.correction.map(moved),
+            udp_sum: self.udp_sum.map(moved),
+            ecn: self.ecn.map(|(at, bits)| (moved(at), bits)),
+            ipv4_sum: self.ipv4_sum.map(moved),
+        }
+    }
+
     pub(crate) fn word(&self, octets: &[u8]) -> u32 {
         self.word.map_or(0, |at| u32::from_be_bytes(octets[at..at + 4].try_into().unwrap()))
     }
@@ -104,7 +117,7 @@ impl Places {
 }
 
 fn packet() -> impl Strategy<Value = Packet> {
-    let tci = || (0u16..8, prop_oneof![Just(0u16), 5u16..7]).prop_map(|(pcp, vid)| pcp << 13 | vid);
+    let tci = || (0u16..16, prop_oneof![Just(0u16), 5u16..8]).prop_map(|(high, vid)| high << 12 | vid);
     let tags = prop_oneof![3 => Just(Vec::new()), 2 => prop::collection::vec(tci(), 1..3)];
     let sum = prop_oneof![6 => Just(Sum::Complete), 1 => Just(Sum::Zero), 1 => Just(Sum::Partial)];
     (any::<bool>(), any::<u8>(), tags, prop_oneof![3 => Just(0u8), 1 => 0u8..11], any::<u16>(), sum).prop_map(
@@ -125,7 +138,7 @@ fn word() -> impl Strategy<Value = u32> {
 
 pub(crate) fn content() -> impl Strategy<Value = Content> {
     let len = || prop_oneof![Just(60usize), 14usize..1519, Just(1514)];
-    let tci = (0u16..8, prop_oneof![Just(0u16), 5u16..7]).prop_map(|(pcp, vid)| pcp << 13 | vid);
+    let tci = (0u16..16, prop_oneof![Just(0u16), 5u16..8]).prop_map(|(high, vid)| high << 12 | vid);
     let correction = prop_oneof![Just(0i64), any::<i64>(), Just(i64::MAX), Just(i64::MAX - 65_536)];
     let twist = prop_oneof![
         12 => Just(Twist::None), 1 => Just(Twist::Version1), 1 => Just(Twist::Short), 1 => Just(Twist::Authenticated),
@@ -191,7 +204,7 @@ fn other(octets: Vec<u8>, tags: &[u16], dscp: Option<u8>) -> Made {
     let untagged = dscp.map_or(Priority::Nowhere, Priority::Dscp);
     Made {
         octets,
-        vlan: tags.first().map_or(0, |tci| tci & 0xFFF),
+        vid: tags.first().map_or(0, |tci| tci & 0xFFF),
         priority: tags.first().map_or(untagged, |tci| Priority::Tag((tci >> 13) as u8)),
         message: None,
         ecn: None,

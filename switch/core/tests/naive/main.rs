@@ -11,10 +11,10 @@ mod model;
 use common::{Bench, Carrier, ipv4_sum_is_right, udp_sum_is_right};
 use frames::{Content, Made, Places, content};
 use model::{Left, Lost, Sent};
-use plimsoll_classify::Flags;
+use plimsoll_classify::{Class, Flags};
 use plimsoll_core::{
     Carriers, Counter, Departure, Depth, DepthScope, DepthUnit, EcnConfig, EcnOutcome, EcnScope, Ect,
-    MarkConfig, Nanos, PortConfig, Rate, Rule, SwitchConfig,
+    MarkConfig, Nanos, PortConfig, Rate, Rule, SwitchConfig, VidRange, Vlan,
 };
 use proptest::prelude::*;
 use std::collections::HashMap;
@@ -100,6 +100,14 @@ fn fit_cells(port: &mut PortConfig) {
     };
 }
 
+fn vlan() -> impl Strategy<Value = Vlan> {
+    let vid = || 5u16..8;
+    let range = (vid(), 0u16..2).prop_map(|(first, more)| VidRange { first, last: first + more });
+    let trunk = (prop::collection::vec(range, 1..3), prop::option::of(vid()))
+        .prop_map(|(allowed, native)| Vlan::Trunk { allowed, native });
+    prop_oneof![1 => Just(Vlan::Transparent), 2 => vid().prop_map(|pvid| Vlan::Access { pvid }), 2 => trunk]
+}
+
 fn port() -> impl Strategy<Value = PortConfig> {
     let rate = prop_oneof![
         1 => Just(None),
@@ -179,9 +187,14 @@ fn switch() -> impl Strategy<Value = SwitchConfig> {
         Just(1_000_000_000_000),
         1u64..50
     ];
-    let modes = any::<[bool; 2]>();
-    (prop::collection::vec(port(), 1..5), delta, modes).prop_map(
-        |(mut ports, delta_ps, [classical, edges])| {
+    let modes = any::<[bool; 3]>();
+    let mtu = prop_oneof![2 => Just(None), 1 => (1000u32..1501).prop_map(Some)];
+    let ports = prop::collection::vec((port(), vlan(), mtu), 1..5);
+    (ports, delta, modes).prop_map(
+        |(ports, delta_ps, [classical, edges, vlans])| {
+            let vlan = |vlan| if vlans { vlan } else { Vlan::Transparent };
+            let with_vlan = |(port, own, mtu)| PortConfig { vlan: vlan(own), mtu, ..port };
+            let mut ports: Vec<_> = ports.into_iter().map(with_vlan).collect();
             for (number, port) in ports.iter_mut().enumerate() {
                 port.name = format!("p{number}");
                 if let Some(mark) = &mut port.mark {
@@ -235,13 +248,13 @@ fn make(choice: &Choice, stamp: u64) -> (Vec<u8>, Sent, Places) {
         Destination::PtpMulticast => [0x01, 0x1B, 0x19, 0, 0, 0],
         Destination::Reserved(last) => [0x01, 0x80, 0xC2, 0, 0, last],
     };
-    let Made { octets, vlan, priority, message, ecn, places } = choice.content.make(source, destination);
+    let Made { octets, vid, priority, message, ecn, places } = choice.content.make(source, destination);
     let sent = Sent {
         port: choice.port,
         stamp,
         source,
         destination,
-        vlan,
+        vid,
         priority,
         len: octets.len(),
         message,
@@ -308,6 +321,13 @@ proptest! {
         for (d, octets) in &departed {
             let number = numbers[&d.frame.0];
             let (original, places) = &originals[number];
+            let of_ports = [&config.ports[d.ingress.index()], &config.ports[d.port.index()]];
+            let original = &model::reformed(of_ports, &frames[number], original);
+            let places = &places.moved(original.len() as isize - frames[number].len as isize);
+            let told = |info: Class| (info.l3, info.l4, info.payload, info.ethertype, info.tci, info.priority);
+            prop_assert_eq!(told(d.info), told(common::classified(original)));
+            prop_assert_eq!(d.info.flags.has(Flags::TAGGED), common::classified(original).flags.has(Flags::TAGGED));
+            prop_assert_eq!(d.len as usize, octets.len());
             prop_assert!(ipv4_sum_is_right(octets));
             // One complete sum in 65,536 looks like a partial one: then the sum is the port's to complete.
             if d.info.flags.has(Flags::PARTIAL_CHECKSUM) || places.udp_sum(original) == Some([0, 0]) {

@@ -1,7 +1,9 @@
 //! An obviously right, slow switch. It knows frames by what made them, not by their octets; keeps lists, not tables;
 //! and does all arithmetic in 1/rate ns, in which every arrival and every cost at `rate` bit/s is a whole number.
 
-use plimsoll_core::{DepthScope, DepthUnit, DropReason, MarkRecord, PortConfig, Rate, Rule, SwitchConfig};
+use plimsoll_core::{
+    DepthScope, DepthUnit, DropReason, MarkRecord, PortConfig, Rate, Rule, SwitchConfig, Vlan,
+};
 
 use crate::marks::{self, Message, Taken};
 
@@ -20,7 +22,8 @@ pub(crate) struct Sent {
     pub(crate) stamp: u64,
     pub(crate) source: [u8; 6],
     pub(crate) destination: [u8; 6],
-    pub(crate) vlan: u16,
+    /// The VLAN that its outer tag names, 0 for none.
+    pub(crate) vid: u16,
     pub(crate) priority: Priority,
     pub(crate) len: usize,
     pub(crate) message: Option<Message>,
@@ -119,17 +122,27 @@ fn forward(
             lose(DropReason::Reserved);
             continue;
         }
+        let vlan = match received(&config.ports[frame.port].vlan, frame.vid) {
+            Ok(vlan) => vlan,
+            Err(reason) => {
+                lose(reason);
+                continue;
+            }
+        };
         taken[frame.port].extend(frame.message.map(|_| marks::take(config, frame)));
         let now = arrivals[number];
-        stations.retain(|s| (s.0, s.1) != (frame.vlan, frame.source));
-        stations.push((frame.vlan, frame.source, frame.port, now));
+        stations.retain(|s| (s.0, s.1) != (vlan, frame.source));
+        stations.push((vlan, frame.source, frame.port, now));
         let known = stations
             .iter()
-            .find(|s| (s.0, s.1) == (frame.vlan, frame.destination) && now - s.3 < config.fdb_age.0)
+            .find(|s| (s.0, s.1) == (vlan, frame.destination) && now - s.3 < config.fdb_age.0)
             .map(|s| s.2);
         let targets: Vec<usize> = match known {
             Some(port) if frame.destination[0] % 2 == 0 => vec![port],
-            _ => (0..config.ports.len()).filter(|&p| p != frame.port && passes(p)).collect(),
+            _ => {
+                let others = (0..config.ports.len()).filter(|&p| p != frame.port && passes(p));
+                others.filter(|&p| vlans(&config.ports[p].vlan).contains(&vlan)).collect()
+            }
         };
         if targets == [frame.port] {
             lose(DropReason::SamePort);
@@ -140,11 +153,78 @@ fn forward(
         }
         for port in targets {
             let class = class(frame, &config.ports[port]);
-            let len = frame.len as u128;
+            let Some(len) = leaving(&config.ports[port], frame, vlan) else {
+                lost.push(Lost { frame: number, egress: Some(port), reason: DropReason::TagTooLong });
+                continue;
+            };
+            let len = len as u128;
             egress[port].push(Waiting { frame: number, arrived: now, class, len, wire: len.max(60) + 24 });
         }
     }
     egress
+}
+
+/// The VLANs of a port, 0 for frames of none.
+fn vlans(vlan: &Vlan) -> Vec<u16> {
+    match vlan {
+        Vlan::Transparent => (0..4096).collect(),
+        Vlan::Access { pvid } => vec![*pvid],
+        Vlan::Trunk { allowed, native } => {
+            allowed.iter().flat_map(|range| range.first..=range.last).chain(*native).collect()
+        }
+    }
+}
+
+/// The VLAN of a frame that comes in with this VLAN in its outer tag, 0 for none.
+fn received(port: &Vlan, vid: u16) -> Result<u16, DropReason> {
+    let vlan = match (vid, port) {
+        (1.., _) if vlans(port).contains(&vid) => return Ok(vid),
+        (1.., _) => return Err(DropReason::VlanFiltered),
+        (0, Vlan::Transparent) => Some(0),
+        (0, Vlan::Access { pvid }) => Some(*pvid),
+        (0, Vlan::Trunk { native, .. }) => *native,
+    };
+    vlan.ok_or(DropReason::Untagged)
+}
+
+/// Whether frames of a VLAN have a tag on a port's link; `None`: a frame of none is left as it is.
+fn has_tag(port: &Vlan, vlan: u16) -> Option<bool> {
+    match port {
+        _ if vlan == 0 => None,
+        Vlan::Transparent => Some(true),
+        Vlan::Access { .. } => Some(false),
+        Vlan::Trunk { native, .. } => Some(*native != Some(vlan)),
+    }
+}
+
+/// A frame's length on a port's link; `None` where a tag makes it too long.
+fn leaving(port: &PortConfig, frame: &Sent, vlan: u16) -> Option<usize> {
+    let tagged = matches!(frame.priority, Priority::Tag(_));
+    match has_tag(&port.vlan, vlan) {
+        Some(true) if !tagged => {
+            (port.mtu.is_none_or(|mtu| frame.len + 4 <= mtu as usize + 18)).then_some(frame.len + 4)
+        }
+        Some(false) if tagged => Some(frame.len - 4),
+        _ => Some(frame.len),
+    }
+}
+
+/// A frame's octets as they leave by a port, but for what marks and corrections change.
+pub(crate) fn reformed(ports: [&PortConfig; 2], frame: &Sent, octets: &[u8]) -> Vec<u8> {
+    let [came, leaves] = ports;
+    let vlan = received(&came.vlan, frame.vid).unwrap();
+    let (addresses, rest) = octets.split_at(12);
+    let (tci, inner) = match frame.priority {
+        Priority::Tag(_) => (u16::from_be_bytes([rest[2], rest[3]]), &rest[4..]),
+        Priority::Dscp(dscp) if dscp >= 16 => (u16::from(dscp / 8) << 13, rest),
+        Priority::Dscp(_) => (0, rest),
+        Priority::Nowhere => (u16::from(leaves.default_priority) << 13, rest),
+    };
+    match has_tag(&leaves.vlan, vlan) {
+        None => octets.to_vec(),
+        Some(false) => [addresses, inner].concat(),
+        Some(true) => [addresses, &[0x81, 0], &(tci & 0xF000 | vlan).to_be_bytes(), inner].concat(),
+    }
 }
 
 /// 802.1Q-2018 Table 8-5 for eight classes: background below best effort, the others by number.

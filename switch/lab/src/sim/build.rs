@@ -15,7 +15,7 @@ use super::{
 };
 use crate::topology::{Node as Place, Topology};
 use plimsoll_core::{
-    FixedEntry, PortConfig, PortId, Switch, SwitchConfig, config::WIRE_OVERHEAD, wire::ethernet::Mac,
+    FixedEntry, PortConfig, PortId, Switch, SwitchConfig, Vlan, config::WIRE_OVERHEAD, wire::ethernet::Mac,
 };
 use plimsoll_port::worker::ReleaseAt;
 use std::collections::{BTreeSet, VecDeque};
@@ -79,24 +79,31 @@ impl<'t> Plan<'t> {
         }
     }
 
-    /// The port of every node that a host is behind. On veth the switches know from ARP, which goes on all the time.
+    /// The port of every node that a host is behind, in its VLAN there. On veth the switches know from ARP, which goes on
+    /// all the time.
     fn stations(&self) -> Vec<Vec<FixedEntry>> {
         let mut entries = vec![Vec::new(); self.ports.len()];
         for (number, host) in self.topology.hosts.iter().enumerate() {
-            let mut next = VecDeque::from([(Place::Host(number), self.hosts[number].0)]);
-            while let Some((before, place)) = next.pop_front() {
+            // With the identifier in the tag of what the host sends, where it comes in.
+            let mut next = VecDeque::from([(Place::Host(number), self.hosts[number].0, 0)]);
+            while let Some((before, place, vid)) = next.pop_front() {
                 let Some(node) = self.node(place) else { continue };
-                for (port, &(peer, _)) in self.ports[node].iter().enumerate() {
-                    if peer == before {
-                        let port = PortId(port as u16);
-                        entries[node].push(FixedEntry { vlan: 0, mac: Mac(host.mac), port });
-                    } else {
-                        next.push_back((place, peer));
+                let Some(port) = self.ports[node].iter().position(|(peer, _)| *peer == before) else { continue };
+                let Some(vlan) = self.vlan(node, port).receives(vid) else { continue };
+                entries[node].push(FixedEntry { vlan, mac: Mac(host.mac), port: PortId(port as u16) });
+                for (other, &(peer, _)) in self.ports[node].iter().enumerate() {
+                    if other != port && let Some(vid) = self.vlan(node, other).sends(vlan) {
+                        next.push_back((place, peer, vid));
                     }
                 }
             }
         }
         entries
+    }
+
+    /// The VLANs of a node's port; a Linux bridge's are transparent.
+    fn vlan(&self, node: usize, port: usize) -> &Vlan {
+        self.topology.switches.get(node).map_or(&Vlan::Transparent, |plan| &plan.config.ports[port].vlan)
     }
 
     /// What the core is told of a node.

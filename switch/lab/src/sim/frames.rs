@@ -2,14 +2,14 @@
 //! zeros behind. What else is known of a frame lies beside it, so that nothing is parsed twice.
 
 use plimsoll_classify::Class;
-use plimsoll_core::{FrameId, Nanos, Pool};
+use plimsoll_core::{FrameId, Nanos, Pool, wire::ethernet::{TAG_LEN, Tci}};
 
 /// Slots that are made at once.
 const BLOCK: usize = 64;
 /// Octets at the start of a slot that may hold something: the longest time message is 138 long.
 pub(super) const HEAD: usize = 192;
-/// Octets of a flow's longest headers: Ethernet, IPv6, UDP.
-const HEADERS: usize = 62;
+/// Octets of a flow's longest headers: Ethernet with a tag, IPv6, UDP.
+const HEADERS: usize = 66;
 
 /// Whose a frame is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -26,12 +26,18 @@ pub(super) struct Facts {
     pub(super) owner: Owner,
     /// Octets without FCS.
     pub(super) len: u32,
-    /// What the classifier says of it; marks change none of that.
+    /// What the classifier says of it; marks change none of that, tags do.
     pub(super) info: Class,
     /// Number in its flow.
     pub(super) sequence: u64,
     /// When its sender handed it to its link.
     pub(super) sent: Nanos,
+}
+
+/// Whether a host takes a frame: it has no VLAN interfaces, so a tag is for priority alone (Linux takes such).
+#[inline]
+pub(super) const fn is_heard(info: &Class) -> bool {
+    Tci(info.tci).vid() == 0
 }
 
 /// The frames' memory. It grows to the most frames ever under way at once; the last one freed is the next one taken, so
@@ -45,9 +51,9 @@ pub(super) struct Frames {
 }
 
 impl Frames {
-    /// Memory for frames of up to `longest` octets.
+    /// Memory for frames of up to `longest` octets, and a tag.
     pub(super) fn new(longest: usize) -> Self {
-        Self { slot: longest.max(HEAD), blocks: Vec::new(), facts: Vec::new(), free: Vec::new() }
+        Self { slot: (longest + TAG_LEN).max(HEAD), blocks: Vec::new(), facts: Vec::new(), free: Vec::new() }
     }
 
     /// A frame with these octets at its start, zeros behind.
@@ -82,6 +88,12 @@ impl Frames {
         &self.facts[frame.0 as usize]
     }
 
+    /// A switch has given the frame another tag or none.
+    #[inline]
+    pub(super) fn retag(&mut self, frame: FrameId, info: &Class) {
+        self.facts[frame.0 as usize].info = *info;
+    }
+
     /// Frames under way.
     pub(super) fn held(&self) -> usize {
         self.facts.len() - self.free.len()
@@ -114,6 +126,24 @@ impl Pool for Frames {
         let mut head = [0; HEAD];
         head.copy_from_slice(&self.slot_mut(frame)[..HEAD]);
         Some(self.take(&head, facts))
+    }
+
+    fn grow(&mut self, frame: FrameId) -> bool {
+        let len = self.facts[frame.0 as usize].len as usize + TAG_LEN;
+        if len > self.slot {
+            return false;
+        }
+        self.facts[frame.0 as usize].len = len as u32;
+        // What is behind the head is zero.
+        self.slot_mut(frame).copy_within(..HEAD - TAG_LEN, TAG_LEN);
+        true
+    }
+
+    fn shrink(&mut self, frame: FrameId) {
+        self.facts[frame.0 as usize].len -= TAG_LEN as u32;
+        let slot = self.slot_mut(frame);
+        slot.copy_within(TAG_LEN..HEAD, 0);
+        slot[HEAD - TAG_LEN..HEAD].fill(0);
     }
 
     #[inline]
@@ -158,6 +188,28 @@ mod tests {
         frames.free(shorter);
         frames.free(copy);
         assert_eq!(frames.held(), 0);
+    }
+
+    #[test]
+    fn a_tag_moves_what_is_there_and_leaves_nothing_behind() {
+        let mut frames = Frames::new(60);
+        let message: Vec<u8> = (1..=138).collect();
+        let frame = frames.take(&message, facts(Owner::Clock(0), 138));
+        assert!(frames.grow(frame));
+        assert_eq!((frames.bytes(frame).len(), &frames.bytes(frame)[4..]), (142, &message[..]));
+        frames.shrink(frame);
+        frames.shrink(frame);
+        assert_eq!(frames.bytes(frame), &message[4..]);
+        frames.free(frame);
+        // Flows of the longest headers, tagged and freed so, and then a short one.
+        let flow = frames.take(&[0x22; HEADERS - 4], facts(Owner::Flow(0), 60));
+        assert!(frames.grow(flow));
+        frames.bytes_mut(flow)[..4].fill(0x33);
+        frames.free(flow);
+        let short = frames.take(&[0x11; 42], facts(Owner::Flow(0), 192));
+        assert_eq!(frames.bytes(short)[..42], [0x11; 42]);
+        assert!(frames.bytes(short)[42..].iter().all(|&octet| octet == 0));
+        assert!(!frames.grow(short), "a slot of 192 octets is full");
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! A switch or a Linux bridge in virtual time: the core, and where its ports lead.
 
 use super::{
-    frames::{Frames, Owner},
+    frames::{Frames, Owner, is_heard},
     line::End,
     net::Net,
     truth::Truth,
@@ -95,11 +95,14 @@ impl Node {
                 let octets = if sync { octets } else { &octets[..octets.len().min(HEADER_OCTETS)] };
                 truth.take(&Record { switch: number, ..record }, octets);
             }
+            if departure.info != net.frames.facts(frame).info {
+                net.frames.retag(frame, &departure.info);
+            }
             let facts = net.frames.facts(frame);
             match (net.lines[line as usize].to, facts.owner) {
                 (End::Host(host), Owner::Flow(flow)) => {
                     let flow = &mut flows[flow as usize];
-                    if flow.to == host {
+                    if flow.to == host && is_heard(&departure.info) {
                         flow.receive(facts.sequence, facts.sent, facts.len, at);
                     }
                     net.frames.free(frame);

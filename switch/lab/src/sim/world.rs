@@ -3,7 +3,7 @@
 use super::{
     agenda::NEVER,
     flow::Flow,
-    frames::{Facts, Owner},
+    frames::{Facts, Owner, is_heard},
     line::End,
     net::Net,
     node::Node,
@@ -165,6 +165,9 @@ impl World {
     /// A frame arrives at a host: on a link without a switch, or with a time message, which whoever listens there gets.
     fn hear(&mut self, host: u32, frame: FrameId, now: Nanos) {
         let facts = *self.net.frames.facts(frame);
+        if !is_heard(&facts.info) {
+            return self.net.frames.free(frame);
+        }
         let clock = match facts.owner {
             Owner::Flow(flow) => {
                 let flow = &mut self.flows[flow as usize];

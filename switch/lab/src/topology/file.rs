@@ -1,6 +1,6 @@
 //! A file as it is written. What the keys mean together is decided in the neighbouring modules.
 
-use super::values::{Each, LinkRate, MacText, Reserved, TransportName};
+use super::values::{Each, LinkRate, MacText, Reserved, TransportName, VlanText};
 use super::{Compensation, CounterKind, Daemon, SecurityMode, ThresholdRule};
 use crate::clock::DelayMechanism;
 use crate::traffic::{Cycle, PaperFlow};
@@ -224,6 +224,7 @@ pub(super) struct Link {
     pub(super) edge: Option<Spanned<Each<bool>>>,
     pub(super) remark: Option<Spanned<EctName>>,
     pub(super) trust: Option<Spanned<bool>>,
+    pub(super) vlan: Option<Spanned<VlanText>>,
     pub(super) mtu: Option<Spanned<u32>>,
     pub(super) class: Option<u8>,
     pub(super) sync_class: Option<u8>,
@@ -336,6 +337,7 @@ pub(super) struct Port {
     pub(super) edge: bool,
     pub(super) remark: Option<EctName>,
     pub(super) trust: Option<bool>,
+    pub(super) vlan: Option<VlanText>,
     pub(super) class: Option<u8>,
     pub(super) sync_class: Option<u8>,
     pub(super) storm: Option<Storm>,

@@ -3,7 +3,7 @@
 use super::error::{Source, TopologyError};
 use super::file::{EctName, Storm};
 use super::marking::Marks;
-use super::values::Reserved;
+use super::values::{Reserved, VlanText};
 use plimsoll_core::{ByteCount, Carriers, MarkConfig, Nanos, PortConfig, Rate, Span};
 
 /// What is written of a port.
@@ -18,6 +18,7 @@ pub(super) struct PortKeys<'a> {
     pub(super) edge: bool,
     pub(super) remark: Option<EctName>,
     pub(super) trust: bool,
+    pub(super) vlan: Option<&'a VlanText>,
     pub(super) storm: Option<Storm>,
     pub(super) class: Option<u8>,
     pub(super) sync_class: Option<u8>,
@@ -56,6 +57,7 @@ impl PortKeys<'_> {
         port.queue_bytes = self.queue.map(|queue| queue.0);
         port.queue_frames = self.queue_frames;
         port.trust = self.trust;
+        port.vlan = self.vlan.map(|vlan| vlan.0.clone()).unwrap_or_default();
         port.storm = self.storm.map(Into::into);
         port.default_priority = self.class.unwrap_or(0);
         port.sync_class = self.sync_class;

@@ -160,11 +160,12 @@ fn check_directions(
         ("transparent-clock", directions_of(link.transparent_clock.as_ref())),
         ("edge", directions_of(link.edge.as_ref())),
         ("remark", (link.remark.as_ref().map(Spanned::span), Vec::new())),
+        ("vlan", (link.vlan.as_ref().map(Spanned::span), Vec::new())),
     ];
     for (key, (span, named)) in keys {
         let (Some(span), key) = (span, format!("link.{key}")) else { continue };
         if !ends.iter().any(|end| is_switch(*end)) {
-            let remedy = "leave it out, or put a [switch.NAME] at one end: only switches shape";
+            let remedy = "leave it out, or put a [switch.NAME] at one end: only switches shape and tag";
             return Err(source.error(Some(span), key, "no end of this link is a switch", remedy));
         }
         for to in named {
@@ -255,13 +256,15 @@ fn port(
         edge: each(link.edge.as_ref(), to).unwrap_or(edge),
         // What hosts send; between switches it has passed such a port already.
         remark: link.remark.as_ref().map(|remark| *remark.get_ref()).filter(|_| !is_switch(*peer)),
+        vlan: link.vlan.as_ref().map(Spanned::get_ref),
         trust: link.trust.as_ref().map_or(is_switch(*peer), |trust| *trust.get_ref()),
         storm: link.storm,
         class: link.class,
         sync_class: link.sync_class,
         pass: &link.pass,
     };
-    keys.port(to, marks, Place { source, table: "link", number: direction.number })
+    let port = keys.port(to, marks, Place { source, table: "link", number: direction.number })?;
+    Ok(PortConfig { mtu: Some(direction.mtu), ..port })
 }
 
 fn is_switch(node: Node) -> bool {

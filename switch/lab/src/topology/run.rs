@@ -203,6 +203,7 @@ fn keys(written: &Port) -> PortKeys<'_> {
         edge: written.edge,
         remark: written.remark,
         trust: written.trust.unwrap_or(false),
+        vlan: written.vlan.as_ref(),
         storm: written.storm,
         class: written.class,
         sync_class: written.sync_class,

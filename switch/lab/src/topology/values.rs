@@ -1,7 +1,7 @@
 //! Values that a file may write in more than one way.
 
 use crate::clock::Transport;
-use plimsoll_core::{Rate, wire::ethernet::Mac};
+use plimsoll_core::{Rate, VidRange, Vlan, wire::ethernet::Mac};
 use serde::de::{self, DeserializeOwned, IntoDeserializer};
 use serde::{Deserialize, Deserializer};
 use std::collections::BTreeMap;
@@ -133,6 +133,95 @@ impl<'de> Deserialize<'de> for Reserved {
                 "{text:?} is no last octet of 01-80-C2-00-00-XX; write \"00\" to \"0f\", as \"0e\""
             ))),
         }
+    }
+}
+
+/// A port's VLANs: `"transparent"`, `{ access = 10 }` or `{ trunk = [10, "20-29"], native = 1 }`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct VlanText(pub(super) Vlan);
+
+/// Its table.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct VlanTable {
+    access: Option<u16>,
+    trunk: Option<Vec<VidText>>,
+    native: Option<u16>,
+}
+
+impl VlanTable {
+    fn vlan<E: de::Error>(self) -> Result<Vlan, E> {
+        match (self.access, self.trunk, self.native) {
+            (Some(pvid), None, None) => Ok(Vlan::Access { pvid }),
+            (None, Some(trunk), native) => {
+                Ok(Vlan::Trunk { allowed: trunk.into_iter().map(|range| range.0).collect(), native })
+            }
+            (Some(_), _, Some(_)) => {
+                Err(E::custom("native is a trunk's key; an access port's VLAN is untagged, leave native out"))
+            }
+            (Some(_), Some(_), _) => Err(E::custom("has both access and trunk; write one of them")),
+            (None, None, _) => Err(E::custom("has neither access nor trunk; write trunk = [10, \"20-29\"]")),
+        }
+    }
+}
+
+impl<'de> Deserialize<'de> for VlanText {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Text;
+        impl<'de> de::Visitor<'de> for Text {
+            type Value = VlanText;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("\"transparent\", { access = 10 } or { trunk = [10, \"20-29\"], native = 1 }")
+            }
+
+            fn visit_str<E: de::Error>(self, text: &str) -> Result<VlanText, E> {
+                if text == "transparent" {
+                    return Ok(VlanText(Vlan::Transparent));
+                }
+                let remedy = "write \"transparent\", { access = 10 } or { trunk = [10, \"20-29\"], native = 1 }";
+                Err(E::custom(format!("{text:?} is no kind of port; {remedy}")))
+            }
+
+            fn visit_map<A: de::MapAccess<'de>>(self, map: A) -> Result<VlanText, A::Error> {
+                VlanTable::deserialize(de::value::MapAccessDeserializer::new(map))?.vlan().map(VlanText)
+            }
+        }
+        deserializer.deserialize_any(Text)
+    }
+}
+
+/// VLAN identifiers: `10`, `"20-29"`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct VidText(VidRange);
+
+impl<'de> Deserialize<'de> for VidText {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Text;
+        impl de::Visitor<'_> for Text {
+            type Value = VidText;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a VLAN identifier as 10, or several as \"20-29\"")
+            }
+
+            fn visit_str<E: de::Error>(self, text: &str) -> Result<VidText, E> {
+                let (first, last) = text.split_once('-').unwrap_or((text, text));
+                match (first.trim().parse(), last.trim().parse()) {
+                    (Ok(first), Ok(last)) => Ok(VidText(VidRange { first, last })),
+                    _ => Err(E::custom(format!("{text:?} is no VLAN; write 1 to 4094, or several as \"20-29\""))),
+                }
+            }
+
+            fn visit_i64<E: de::Error>(self, number: i64) -> Result<VidText, E> {
+                self.visit_str(&number.to_string())
+            }
+
+            fn visit_u64<E: de::Error>(self, number: u64) -> Result<VidText, E> {
+                self.visit_str(&number.to_string())
+            }
+        }
+        deserializer.deserialize_any(Text)
     }
 }
 

@@ -362,3 +362,30 @@ fn ring_every_chunk_survives_a_forwarder_and_a_kernel_on_two_threads() {
     umem.close_account(id, false);
     assert_eq!(umem.free.len(), 48);
 }
+
+#[test]
+fn a_tag_takes_the_headroom_and_no_frame_gets_too_long_for_a_copy() {
+    let mut umem = umem(2);
+    let frame = umem.insert(&[7; 60]).unwrap();
+    assert!(umem.grow(frame));
+    umem.bytes_mut(frame)[..TAG_LEN].copy_from_slice(&[1, 2, 3, 4]);
+    let grown = [&[1, 2, 3, 4][..], &[7; 60]].concat();
+    assert_eq!(umem.bytes(frame), grown);
+    let copy = umem.copy(frame).unwrap();
+    assert_eq!(umem.bytes(copy), grown);
+    umem.free(copy);
+    for _ in 0..2 {
+        umem.shrink(frame);
+    }
+    assert_eq!(umem.bytes(frame), [7; 56]);
+    let more = std::iter::from_fn(|| umem.grow(frame).then_some(())).count();
+    // All of the headroom but what TX metadata needs: 256 octets, and the 4 that were too many.
+    assert_eq!(more, (256 + 4 - 24) / 4);
+    umem.write_tx_metadata(frame, &[0xEE; 24]);
+    assert_eq!(umem.bytes(frame)[umem.bytes(frame).len() - 56..], [7; 56]);
+    let longest = umem.insert(&[9; 1792]).unwrap();
+    assert!(!umem.grow(longest));
+    umem.shrink(longest);
+    assert!(umem.grow(longest) && umem.bytes(longest).len() == 1792);
+    assert_eq!(umem.audit(), Ok(()));
+}

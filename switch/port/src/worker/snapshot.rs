@@ -1,7 +1,7 @@
 //! All counters of a worker as of one moment, as control socket and results print them.
 
 use hdrhistogram::Histogram;
-use plimsoll_core::{MarkOutcome, SwitchStats, wire::event::Correction};
+use plimsoll_core::{MarkOutcome, SwitchStats, Vlan, wire::event::Correction};
 use serde::Serialize;
 
 use super::node::Running;
@@ -48,6 +48,8 @@ pub struct PortSnapshot {
     pub edge: bool,
     /// Whether counts that arrive here are kept.
     pub trust: bool,
+    /// Its VLANs.
+    pub vlan: Vlan,
     /// How it was opened; `None` while the interface is absent.
     pub description: Option<PortDescription>,
     /// What it counted, also before its interface went away and came back; `None` where it was never open.
@@ -200,6 +202,7 @@ impl NodeSnapshot {
                     delta_ns: port.mark.map_or(0.0, |mark| mark.delta_ps as f64 / 1000.0),
                     edge: port.edge,
                     trust: port.trust,
+                    vlan: port.vlan.clone(),
                     description: open.map(|p| p.describe().clone()),
                     counters: None,
                     transparent_clock: port.transparent_clock,

@@ -27,7 +27,7 @@ impl PortConfig {
         ConfigError { place, port: None, key, problem, remedy }
     }
 
-    fn range(
+    pub(in crate::config) fn range(
         &self,
         switch: &str,
         key: &'static str,
@@ -73,6 +73,7 @@ impl PortConfig {
         if let DepthUnit::Cells { octets } = self.depth.unit {
             range("depth.cells", octets.into(), 1, MAX_CELL.into())?;
         }
+        self.check_vlan(switch)?;
         self.check_transparent(switch)?;
         self.check_depth(switch)?;
         match self.mark {

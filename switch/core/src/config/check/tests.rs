@@ -194,6 +194,36 @@ fn fixed_entries_are_of_stations_and_ports_that_can_be() {
 }
 
 #[test]
+fn vlans_are_those_there_can_be_and_trunks_have_some() {
+    let vlan = |vlan: Vlan| two_ports(|c| c.ports[1].vlan = vlan.clone()).check();
+    let trunk = |ranges: &[(u16, u16)], native| {
+        let allowed = ranges.iter().map(|&(first, last)| VidRange { first, last }).collect();
+        vlan(Vlan::Trunk { allowed, native })
+    };
+    assert_eq!(vlan(Vlan::Access { pvid: 4094 }), Ok(()));
+    assert_eq!(trunk(&[(1, 1), (10, 4094)], Some(5)), Ok(()));
+    for (told, expected) in [
+        (vlan(Vlan::Access { pvid: 0 }), "switch s1, port b, vlan.access: is 0; write 1 to 4094"),
+        (trunk(&[], Some(5)), "switch s1, port b, vlan.trunk: names no VLAN; write them, as [10, \"20-29\"]"),
+        (trunk(&[(10, 4095)], None), "switch s1, port b, vlan.trunk: is 4095; write 1 to 4094"),
+        (trunk(&[(10, 9)], None), "switch s1, port b, vlan.trunk: names 10-9, which is none; write 9-10"),
+        (trunk(&[(10, 10)], Some(0)), "switch s1, port b, vlan.native: is 0; write 1 to 4094"),
+    ] {
+        assert_eq!(told.unwrap_err().to_string(), expected);
+    }
+    let fixed = |vlan| {
+        two_ports(|c| {
+            c.ports[1].vlan = Vlan::Access { pvid: 10 };
+            c.fdb_fixed = vec![FixedEntry { vlan, mac: Mac([2, 0, 0, 0, 0, 1]), port: PortId(1) }];
+        })
+        .check()
+    };
+    assert_eq!(fixed(10), Ok(()));
+    let told = fixed(0).unwrap_err().to_string();
+    assert!(told.contains("is in VLAN 0, and port b is access 10; write a VLAN that the port is in"), "{told}");
+}
+
+#[test]
 fn the_default_queue_is_a_megabyte_or_ten_milliseconds() {
     let limit = |rate| PortConfig { rate, ..PortConfig::new("p") }.queue_limit();
     assert_eq!(limit(None), 1_000_000);
