@@ -144,37 +144,52 @@ impl Port {
         self.vlans.as_ref().is_none_or(|vlans| vlans.has(vlan))
     }
 
-    /// Whether a frame finds room, once all that is due before its arrival has left.
+    /// Whether a frame finds room, once all that is due before its arrival has left, and the class in which it does.
     #[inline]
-    pub(crate) fn admits<E: Egress>(&mut self, arrival: &Arrival, out: &mut E) -> Result<(), DropReason> {
+    pub(crate) fn admits<E: Egress>(&mut self, arrival: &Arrival, out: &mut E) -> Result<u8, DropReason> {
         if !self.up {
             return Err(DropReason::PortDown);
         }
         self.run(arrival.arrived, out);
-        let len = match &self.vlans {
-            None => arrival.len,
-            Some(vlans) => vlans.len(arrival)?,
-        };
-        self.queue.admits(self.class_of(arrival), len)
-    }
-
-    #[inline]
-    fn class_of(&self, arrival: &Arrival) -> u8 {
-        class::of_frame(&arrival.info, self.default_class, self.sync_class)
-    }
-
-    /// Queues a frame that was let in: gives it the form in which it leaves, measures its depth, marks it, converts marks
-    /// at an edge.
-    #[inline]
-    pub(crate) fn enqueue<P: Pool, E: Egress>(&mut self, arrival: &Arrival, pool: &mut P, out: &mut E) {
-        let class = self.class_of(arrival);
-        match &self.vlans {
-            None => self.place(class, arrival, pool, out),
-            Some(_) => self.enqueue_reformed(class, arrival, pool, out),
+        if self.vlans.is_some() {
+            return self.admits_reformed(arrival);
         }
+        self.admits_long(arrival, arrival.len)
     }
 
     /// The same in a switch with VLANs. Apart, so that one without does not pay for it.
+    #[cold]
+    #[inline(never)]
+    fn admits_reformed(&self, arrival: &Arrival) -> Result<u8, DropReason> {
+        let len = self.vlans.as_ref().map_or(Ok(arrival.len), |vlans| vlans.len(arrival))?;
+        self.admits_long(arrival, len)
+    }
+
+    /// Whether a frame that leaves with `len` octets finds room, and its class.
+    #[inline(always)]
+    fn admits_long(&self, arrival: &Arrival, len: u32) -> Result<u8, DropReason> {
+        let class = class::of_frame(&arrival.info, self.default_class, self.sync_class);
+        self.queue.admits(class, len).map(|()| class)
+    }
+
+    /// Queues a frame that was let in, in its class: gives it the form in which it leaves, measures its depth, marks it, converts marks
+    /// at an edge.
+    #[inline]
+    pub(crate) fn enqueue<P: Pool, E: Egress>(
+        &mut self,
+        class: u8,
+        arrival: &Arrival,
+        pool: &mut P,
+        out: &mut E,
+    ) {
+        if self.vlans.is_some() {
+            return self.enqueue_reformed(class, arrival, pool, out);
+        }
+        self.place(class, arrival, pool, out);
+    }
+
+    /// The same in a switch with VLANs.
+    #[cold]
     #[inline(never)]
     fn enqueue_reformed<P: Pool, E: Egress>(
         &mut self,
@@ -191,7 +206,6 @@ impl Port {
     }
 
     /// Queues a frame in the form in which it leaves.
-    #[inline]
     fn place<P: Pool, E: Egress>(&mut self, class: u8, arrival: &Arrival, pool: &mut P, out: &mut E) {
         let (ahead, _) = self.queue.ahead_of(class);
         let (depth_bytes, depth_ps) = match self.pace {

@@ -215,7 +215,7 @@ impl Switch {
     fn send<P: Pool, E: Egress>(&mut self, egress: PortId, arrival: &Arrival, pool: &mut P, out: &mut E) {
         let port = &mut self.ports[egress.index()];
         match port.admits(arrival, out) {
-            Ok(()) => port.enqueue(arrival, pool, out),
+            Ok(class) => port.enqueue(class, arrival, pool, out),
             Err(reason) => {
                 port.drops.count(reason);
                 out.discard(arrival.lost(reason, Some(egress), pool));
@@ -243,8 +243,8 @@ impl Switch {
                 continue;
             }
             match port.admits(arrival, out) {
-                Ok(()) => {
-                    if let Some(earlier) = waiting.replace(id) {
+                Ok(class) => {
+                    if let Some(earlier) = waiting.replace((id, class)) {
                         self.send_copy(earlier, arrival, pool, out);
                     }
                 }
@@ -256,7 +256,7 @@ impl Switch {
             }
         }
         match waiting {
-            Some(last) => self.ports[last.index()].enqueue(arrival, pool, out),
+            Some((last, class)) => self.ports[last.index()].enqueue(class, arrival, pool, out),
             None if refused => pool.free(arrival.frame),
             None => self.lose(arrival, DropReason::NoEgress, pool, out),
         }
@@ -264,14 +264,14 @@ impl Switch {
 
     fn send_copy<P: Pool, E: Egress>(
         &mut self,
-        egress: PortId,
+        (egress, class): (PortId, u8),
         arrival: &Arrival,
         pool: &mut P,
         out: &mut E,
     ) {
         let port = &mut self.ports[egress.index()];
         match pool.copy(arrival.frame) {
-            Some(frame) => port.enqueue(&Arrival { frame, ..*arrival }, pool, out),
+            Some(frame) => port.enqueue(class, &Arrival { frame, ..*arrival }, pool, out),
             None => {
                 port.drops.count(DropReason::NoBuffer);
                 out.discard(arrival.lost(DropReason::NoBuffer, Some(egress), pool));

@@ -57,6 +57,7 @@ impl Vlans {
     }
 
     /// The VLAN of a frame that came in with this identifier in its tag, 0 for none.
+    #[cold]
     #[inline(never)]
     pub(crate) fn receive(&self, vid: u16) -> Result<u16, DropReason> {
         let vlan = if vid == 0 { self.untagged } else { vid };
