@@ -64,10 +64,7 @@ fn each_port_has_its_own_vlans_frames_in_its_own_form() {
     assert!(injectors[4].send(&tagged(&frame(4), VLAN, 0, 6)));
     arrives(&captures[2], "of host 4, at host 2", &frame(4));
     arrives(&captures[3], "of host 4, at host 3", &tagged(&frame(4), VLAN, 20, 6));
-    assert_eq!(
-        vids(&switch),
-        [(10, "p0".to_owned()), (20, "p3".to_owned()), (20, "p4".to_owned())]
-    );
+    assert_eq!(vids(&switch), [(10, "p0".to_owned()), (20, "p3".to_owned()), (20, "p4".to_owned())]);
 
     // What has no way: a VLAN that the port is not in, and none where there is no native one.
     assert!(injectors[0].send(&tagged(&frame(0), VLAN, 20, 0)));
@@ -128,7 +125,12 @@ fn a_sync_is_marked_by_the_frames_as_each_link_has_them() {
         wait_for("all in the queues", SOON, || {
             let queues = switch.show("queues")["queues"].clone();
             let queued = |port: usize| {
-                queues[port]["queues"].as_array().unwrap().iter().map(|q| q["frames"].as_u64().unwrap()).sum::<u64>()
+                queues[port]["queues"]
+                    .as_array()
+                    .unwrap()
+                    .iter()
+                    .map(|q| q["frames"].as_u64().unwrap())
+                    .sum::<u64>()
             };
             (queued(1) == 11 && queued(3) == 11).then_some(())
         });
@@ -157,7 +159,9 @@ fn hosts_of_one_vlan_reach_each_other_over_a_trunk_and_nobody_else() {
         ("s2", "p1", "{ access = 10 }"),
         ("s2", "p3", "{ access = 20 }"),
     ] {
-        file += &format!("[[port]]\nname = \"{port}\"\nswitch = \"{switch}\"\nrate = \"100mbit\"\nvlan = {vlan}\n");
+        file += &format!(
+            "[[port]]\nname = \"{port}\"\nswitch = \"{switch}\"\nrate = \"100mbit\"\nvlan = {vlan}\n"
+        );
     }
     let scratch = Scratch::new();
     let path = scratch.write("vlans.toml", &file);

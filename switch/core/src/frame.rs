@@ -1,8 +1,8 @@
 //! What passes between the core and the world around it: frames as handles, departures, discards.
 
-use crate::{DropReason, EcnOutcome, EdgeOutcome, MarkOutcome, Nanos, wire::ptp::MessageId};
 #[cfg(doc)]
 use crate::wire::ethernet::TAG_LEN;
+use crate::{DropReason, EcnOutcome, EdgeOutcome, MarkOutcome, Nanos, wire::ptp::MessageId};
 use plimsoll_classify::Class;
 
 /// A frame's handle into its [`Pool`]: an UMEM chunk in the switch, a light value in the simulator.

@@ -402,19 +402,26 @@ fn figures_are_pinned() {
 
 #[test]
 fn vlans_part_hosts_and_cross_a_trunk_with_their_marks() {
-    let mut text = "duration = \"5s\"\nwarmup = \"1s\"\n[marking]\ndelta = \"60us\"\n[switch.s1]\n[switch.s2]\n".to_owned();
+    let mut text =
+        "duration = \"5s\"\nwarmup = \"1s\"\n[marking]\ndelta = \"60us\"\n[switch.s1]\n[switch.s2]\n"
+            .to_owned();
     for (host, switch, vlan) in [("a", "s1", 10), ("b", "s1", 20), ("c", "s2", 10), ("d", "s2", 20)] {
-        text += &format!("[host.{host}]\n[[link]]\nbetween = [\"{host}\", \"{switch}\"]\nvlan = {{ access = {vlan} }}\n");
+        text += &format!(
+            "[host.{host}]\n[[link]]\nbetween = [\"{host}\", \"{switch}\"]\nvlan = {{ access = {vlan} }}\n"
+        );
     }
     text += "[[link]]\nbetween = [\"s1\", \"s2\"]\nrate = \"100mbit\"\nvlan = { trunk = [10, 20] }\n";
     for (from, to, load) in [("a", "c", 0.4), ("b", "d", 0.3), ("a", "d", 0.1)] {
         text += &format!("[[flow]]\nfrom = \"{from}\"\nto = \"{to}\"\nload = {load}\nsize = \"1500B\"\n");
     }
     for transport in ["l2", "udp4", "udp6", "ntp4"] {
-        text += &format!("[[clock]]\nname = \"{transport}\"\nserver = \"a\"\nclient = \"c\"\ntransport = \"{transport}\"\n");
+        text += &format!(
+            "[[clock]]\nname = \"{transport}\"\nserver = \"a\"\nclient = \"c\"\ntransport = \"{transport}\"\n"
+        );
     }
     let mut longest = Longest::default();
-    let outcome = simulate(&Topology::parse("net.toml", &text, &Overrides::default()).unwrap(), vec![&mut longest]);
+    let outcome =
+        simulate(&Topology::parse("net.toml", &text, &Overrides::default()).unwrap(), vec![&mut longest]);
     let [own, other, across] = &outcome.flows[..] else { panic!() };
     assert_eq!((own.lost_frames, other.lost_frames, across.received_frames), (0, 0, 0));
     assert!(own.received_frames > 1000 && other.received_frames > 1000 && across.sent_frames > 300);

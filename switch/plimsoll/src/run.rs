@@ -334,7 +334,10 @@ mod tests {
         let table = port_table("p0,vlan=transparent").unwrap();
         assert_eq!(table, "\n[[port]]\nname = \"p0\"\nvlan = \"transparent\"\n");
         let told = port_table("p0,vlan=10").unwrap_err().to_string();
-        assert!(told.starts_with("--port p0,vlan=10: vlan=10 is no kind of port; write vlan=transparent"), "{told}");
+        assert!(
+            told.starts_with("--port p0,vlan=10: vlan=10 is no kind of port; write vlan=transparent"),
+            "{told}"
+        );
         let told = port_table("p0,storm=1000").unwrap_err().to_string();
         assert_eq!(
             told,

@@ -125,7 +125,10 @@ impl SwitchConfig {
             } else if let Some(PortConfig { name, vlan: of_port, .. }) =
                 self.ports.get(port.index()).filter(|port| !port.vlan.has(vlan))
             {
-                (format!("is in VLAN {vlan}, and port {name} is {of_port}"), "write a VLAN that the port is in")
+                (
+                    format!("is in VLAN {vlan}, and port {name} is {of_port}"),
+                    "write a VLAN that the port is in",
+                )
             } else if !seen.insert((vlan, mac)) {
                 (format!("is there twice in VLAN {vlan}"), "write each station once")
             } else {

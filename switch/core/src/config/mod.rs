@@ -16,8 +16,8 @@ pub use check::ConfigError;
 pub use marking::{
     Carriers, Depth, DepthScope, DepthUnit, EcnConfig, EcnScope, Ect, MAX_COUNT, MarkConfig, Rule,
 };
-pub use vlan::{MAX_VID, VidRange, Vlan};
 pub use plimsoll_classify::word::Counter;
+pub use vlan::{MAX_VID, VidRange, Vlan};
 
 /// Largest rate of an emulated link in bit/s (10 Tbit/s): up to here the link clock's sums cannot overflow.
 pub const MAX_RATE: u64 = 10_000_000_000_000;

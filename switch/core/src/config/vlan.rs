@@ -81,7 +81,8 @@ impl Vlan {
             Self::Transparent => true,
             Self::Access { pvid } => *pvid == vlan,
             Self::Trunk { allowed, native } => {
-                *native == Some(vlan) || allowed.iter().any(|range| (range.first..=range.last).contains(&vlan))
+                *native == Some(vlan)
+                    || allowed.iter().any(|range| (range.first..=range.last).contains(&vlan))
             }
         }
     }

@@ -190,24 +190,22 @@ fn switch() -> impl Strategy<Value = SwitchConfig> {
     let modes = any::<[bool; 3]>();
     let mtu = prop_oneof![2 => Just(None), 1 => (1000u32..1501).prop_map(Some)];
     let ports = prop::collection::vec((port(), vlan(), mtu), 1..5);
-    (ports, delta, modes).prop_map(
-        |(ports, delta_ps, [classical, edges, vlans])| {
-            let vlan = |vlan| if vlans { vlan } else { Vlan::Transparent };
-            let with_vlan = |(port, own, mtu)| PortConfig { vlan: vlan(own), mtu, ..port };
-            let mut ports: Vec<_> = ports.into_iter().map(with_vlan).collect();
-            for (number, port) in ports.iter_mut().enumerate() {
-                port.name = format!("p{number}");
-                if let Some(mark) = &mut port.mark {
-                    mark.delta_ps = delta_ps;
-                }
-                fit_cells(port);
+    (ports, delta, modes).prop_map(|(ports, delta_ps, [classical, edges, vlans])| {
+        let vlan = |vlan| if vlans { vlan } else { Vlan::Transparent };
+        let with_vlan = |(port, own, mtu)| PortConfig { vlan: vlan(own), mtu, ..port };
+        let mut ports: Vec<_> = ports.into_iter().map(with_vlan).collect();
+        for (number, port) in ports.iter_mut().enumerate() {
+            port.name = format!("p{number}");
+            if let Some(mark) = &mut port.mark {
+                mark.delta_ps = delta_ps;
             }
-            let marks = ports.iter().any(|port| port.mark.is_some());
-            ports.iter_mut().for_each(|port| port.edge &= marks && edges);
-            make_fit(&mut ports, classical);
-            SwitchConfig { ports, fdb_age: Nanos(AGE), ..SwitchConfig::default() }
-        },
-    )
+            fit_cells(port);
+        }
+        let marks = ports.iter().any(|port| port.mark.is_some());
+        ports.iter_mut().for_each(|port| port.edge &= marks && edges);
+        make_fit(&mut ports, classical);
+        SwitchConfig { ports, fdb_age: Nanos(AGE), ..SwitchConfig::default() }
+    })
 }
 
 /// Leaves out what does not go together: ECN as a counter and as RFC 3168 has it or in two ways, edges and counts of two

@@ -88,11 +88,15 @@ impl<'t> Plan<'t> {
             let mut next = VecDeque::from([(Place::Host(number), self.hosts[number].0, 0)]);
             while let Some((before, place, vid)) = next.pop_front() {
                 let Some(node) = self.node(place) else { continue };
-                let Some(port) = self.ports[node].iter().position(|(peer, _)| *peer == before) else { continue };
+                let Some(port) = self.ports[node].iter().position(|(peer, _)| *peer == before) else {
+                    continue;
+                };
                 let Some(vlan) = self.vlan(node, port).receives(vid) else { continue };
                 entries[node].push(FixedEntry { vlan, mac: Mac(host.mac), port: PortId(port as u16) });
                 for (other, &(peer, _)) in self.ports[node].iter().enumerate() {
-                    if other != port && let Some(vid) = self.vlan(node, other).sends(vlan) {
+                    if other != port
+                        && let Some(vid) = self.vlan(node, other).sends(vlan)
+                    {
                         next.push_back((place, peer, vid));
                     }
                 }

@@ -2,7 +2,10 @@
 //! zeros behind. What else is known of a frame lies beside it, so that nothing is parsed twice.
 
 use plimsoll_classify::Class;
-use plimsoll_core::{FrameId, Nanos, Pool, wire::ethernet::{TAG_LEN, Tci}};
+use plimsoll_core::{
+    FrameId, Nanos, Pool,
+    wire::ethernet::{TAG_LEN, Tci},
+};
 
 /// Slots that are made at once.
 const BLOCK: usize = 64;

@@ -179,7 +179,8 @@ impl<'de> Deserialize<'de> for VlanText {
                 if text == "transparent" {
                     return Ok(VlanText(Vlan::Transparent));
                 }
-                let remedy = "write \"transparent\", { access = 10 } or { trunk = [10, \"20-29\"], native = 1 }";
+                let remedy =
+                    "write \"transparent\", { access = 10 } or { trunk = [10, \"20-29\"], native = 1 }";
                 Err(E::custom(format!("{text:?} is no kind of port; {remedy}")))
             }
 
@@ -209,7 +210,9 @@ impl<'de> Deserialize<'de> for VidText {
                 let (first, last) = text.split_once('-').unwrap_or((text, text));
                 match (first.trim().parse(), last.trim().parse()) {
                     (Ok(first), Ok(last)) => Ok(VidText(VidRange { first, last })),
-                    _ => Err(E::custom(format!("{text:?} is no VLAN; write 1 to 4094, or several as \"20-29\""))),
+                    _ => Err(E::custom(format!(
+                        "{text:?} is no VLAN; write 1 to 4094, or several as \"20-29\""
+                    ))),
                 }
             }
 

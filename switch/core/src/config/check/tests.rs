@@ -220,7 +220,10 @@ fn vlans_are_those_there_can_be_and_trunks_have_some() {
     };
     assert_eq!(fixed(10), Ok(()));
     let told = fixed(0).unwrap_err().to_string();
-    assert!(told.contains("is in VLAN 0, and port b is access 10; write a VLAN that the port is in"), "{told}");
+    assert!(
+        told.contains("is in VLAN 0, and port b is access 10; write a VLAN that the port is in"),
+        "{told}"
+    );
 }
 
 #[test]

@@ -122,10 +122,8 @@ fn storms_and_fixed_stations_are_keys() {
 
 #[test]
 fn vlans_are_keys_of_ports_and_links() {
-    let trunk = |native| Vlan::Trunk {
-        allowed: vec![VidRange::one(10), VidRange { first: 20, last: 29 }],
-        native,
-    };
+    let trunk =
+        |native| Vlan::Trunk { allowed: vec![VidRange::one(10), VidRange { first: 20, last: 29 }], native };
     let text = "[[port]]\nname = \"e1\"\n[[port]]\nname = \"e2\"\nvlan = { access = 10 }\n[[port]]\nname = \"e3\"\nvlan = \
                 { trunk = [10, \"20-29\"], native = 1 }\n[[port]]\nname = \"e4\"\nvlan = \"transparent\"";
     let vlans: Vec<_> = run(text).unwrap().switches[0].config.ports.iter().map(|p| p.vlan.clone()).collect();
@@ -133,14 +131,29 @@ fn vlans_are_keys_of_ports_and_links() {
     assert_eq!(vlans, [Vlan::Transparent, access.clone(), trunk(Some(1)), Vlan::Transparent]);
     let t = parse(&one_hop("vlan = { access = 10 }\nmtu = 2000")).unwrap();
     let to_c = &t.switches[0].config.ports[2];
-    assert_eq!((&to_c.vlan, to_c.mtu, &t.switches[0].config.ports[0].vlan), (&access, Some(2000), &Vlan::Transparent));
+    assert_eq!(
+        (&to_c.vlan, to_c.mtu, &t.switches[0].config.ports[0].vlan),
+        (&access, Some(2000), &Vlan::Transparent)
+    );
     for (vlan, expected) in [
-        ("{ access = 4095 }", "net.toml:14:19: link.vlan.access: switch s1, port c: is 4095; write 1 to 4094"),
-        ("{ access = 10, native = 1 }", "net.toml:14:8: link.vlan: native is a trunk's key; an access port's"),
+        (
+            "{ access = 4095 }",
+            "net.toml:14:19: link.vlan.access: switch s1, port c: is 4095; write 1 to 4094",
+        ),
+        (
+            "{ access = 10, native = 1 }",
+            "net.toml:14:8: link.vlan: native is a trunk's key; an access port's",
+        ),
         ("{ access = 10, trunk = [1] }", "link.vlan: has both access and trunk; write one of them"),
         ("{ native = 1 }", "link.vlan: has neither access nor trunk; write trunk = [10, \"20-29\"]"),
-        ("{ trunk = [] }", "link.vlan.trunk: switch s1, port c: names no VLAN; write them, as [10, \"20-29\"]"),
-        ("{ trunk = [\"29-20\"] }", "link.vlan.trunk: switch s1, port c: names 29-20, which is none; write 20-29"),
+        (
+            "{ trunk = [] }",
+            "link.vlan.trunk: switch s1, port c: names no VLAN; write them, as [10, \"20-29\"]",
+        ),
+        (
+            "{ trunk = [\"29-20\"] }",
+            "link.vlan.trunk: switch s1, port c: names 29-20, which is none; write 20-29",
+        ),
         ("{ trunk = [\"all\"] }", "link.vlan: \"all\" is no VLAN; write 1 to 4094, or several as \"20-29\""),
         ("{ trunk = [70000] }", "link.vlan: \"70000\" is no VLAN; write 1 to 4094"),
         ("{ acces = 10 }", "link.vlan: unknown key acces; the keys here are access, trunk, native"),
