@@ -420,8 +420,13 @@ fn vlans_part_hosts_and_cross_a_trunk_with_their_marks() {
         );
     }
     let mut longest = Longest::default();
-    let outcome =
-        simulate(&Topology::parse("net.toml", &text, &Overrides::default()).unwrap(), vec![&mut longest]);
+    let topology = Topology::parse("net.toml", &text, &Overrides::default()).unwrap();
+    let options = SimOptions { sinks: vec![&mut longest], ..SimOptions::default() };
+    let outcome = run(&topology, options, &Silent, &AtomicBool::new(false)).unwrap().outcome;
+    assert!(outcome.frames_conserved);
+    // What one who mixes VLANs up is told.
+    let [failed] = &outcome.failed[..] else { panic!("{:?}", outcome.failed) };
+    assert!(failed.starts_with("flow flow2: ") && failed.contains("none received"), "{failed}");
     let [own, other, across] = &outcome.flows[..] else { panic!() };
     assert_eq!((own.lost_frames, other.lost_frames, across.received_frames), (0, 0, 0));
     assert!(own.received_frames > 1000 && other.received_frames > 1000 && across.sent_frames > 300);
@@ -429,7 +434,7 @@ fn vlans_part_hosts_and_cross_a_trunk_with_their_marks() {
     assert_eq!(longest.0, [1518, 1514]);
     for clock in &outcome.clocks {
         let report = &clock.report;
-        assert!(report.samples > 10 && report.improvement > 2.0, "{clock:?}");
+        assert!(report.samples > 10 && report.improvement > 0.5, "{report:?}");
     }
 }
 

@@ -64,7 +64,7 @@ impl Frames {
     pub(super) fn take(&mut self, head: &[u8], facts: Facts) -> FrameId {
         let frame = match self.free.pop() {
             Some(frame) => frame,
-            None => self.grow(facts),
+            None => self.more(facts),
         };
         self.facts[frame.0 as usize] = facts;
         let slot = self.slot_mut(frame);
@@ -77,7 +77,7 @@ impl Frames {
     }
 
     #[cold]
-    fn grow(&mut self, facts: Facts) -> FrameId {
+    fn more(&mut self, facts: Facts) -> FrameId {
         let first = (self.blocks.len() * BLOCK) as u32;
         // Zeroed memory of the system: pages that nobody writes to cost nothing.
         self.blocks.push(vec![0; BLOCK * self.slot].into());
