@@ -23,7 +23,7 @@ fn synchronised(client: &mut Client, answers: u64) -> Association {
         std::thread::sleep(Duration::from_millis(50));
         let seen = client.association().unwrap().filter(|seen| seen.valid >= answers);
         let tracking = client.tracking().unwrap()?;
-        // Far more than what waits of 2.5 ms at most leave, filtered.
+        // Far more than what waits of 3.1 ms at most leave, filtered.
         (tracking.synchronised && tracking.offset_s.abs() < 0.005).then_some(seen?)
     })
 }
