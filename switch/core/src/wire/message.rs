@@ -30,7 +30,8 @@ impl Place {
     /// Why the frame has no message with a marking word: [`MarkOutcome::NotSync`], [`MarkOutcome::Fragment`],
     /// [`MarkOutcome::Version`], [`MarkOutcome::Length`], [`MarkOutcome::NtpMode`], [`MarkOutcome::NtpVersion`],
     /// [`MarkOutcome::NoField`].
-    #[inline]
+    // A call would write the result octet by octet and read it back at once as words, for which the stores must retire.
+    #[inline(always)]
     pub fn find(frame: &[u8], info: &Class) -> Result<Self, MarkOutcome> {
         let field = match info.kind {
             Kind::PtpEvent => Field::Ptp,
