@@ -1,8 +1,9 @@
 //! The ownership of chunks without a kernel: these tests play the kernel, and run under Miri and sanitizers.
 
 use super::*;
-use crate::ring::{Consumer, Heap, Layout, Producer};
-use plimsoll_classify::{Flags, Kind};
+use crate::ring::{Consumer, Desc, Heap, Layout, Producer};
+use plimsoll_classify::{Class, Flags, Kind, META_LEN, WINDOW, classify};
+use plimsoll_core::wire::ethernet::TAG_LEN;
 
 fn umem(chunks: u32) -> Umem {
     Umem::heap(UmemOptions { chunks, chunk_size: 2048 })
