@@ -6,8 +6,8 @@ mod common;
 
 use common::{Bare, Cable, ONE, TWO, message};
 use plimsoll_lab::clock::{
-    Client, ClientConfig, ClockReport, DelayMechanism, MarkScale, NtpClient, NtpServer, Recording, Server,
-    ServerConfig, ServerReport, Transport,
+    Client, ClientConfig, ClockReport, DelayMechanism, MarkScale, NtpClient, NtpServer, Recording,
+    Saturation, Server, ServerConfig, ServerReport, Transport,
     message::{Body, Message, PortIdentity, flags},
 };
 use std::{
@@ -18,7 +18,7 @@ use std::{
     time::Duration,
 };
 
-const SCALE: MarkScale = MarkScale { delta_ps: 10_000_000, saturated_at: 128 };
+const SCALE: MarkScale = MarkScale { delta_ps: 10_000_000, saturated_at: Saturation::both(128) };
 
 fn run(cable: &Cable, transport: Transport, time: Duration) -> (ServerReport, Recording) {
     run_by(cable, transport, DelayMechanism::E2e, time)

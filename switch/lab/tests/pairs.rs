@@ -5,7 +5,9 @@
 mod common;
 
 use common::{Bare, message};
-use plimsoll_lab::clock::{Client, ClientConfig, MarkScale, PortIdentity, Transport, message::Body};
+use plimsoll_lab::clock::{
+    Client, ClientConfig, MarkScale, PortIdentity, Saturation, Transport, message::Body,
+};
 use plimsoll_lab::clock::{ClockSample, Recording, message::Message, message::flags};
 use plimsoll_lab::lab::{self, Lab, RunOptions, Silent};
 use plimsoll_lab::results::{ClockOutcome, Outcome};
@@ -178,7 +180,7 @@ fn forged(name: &str, trust: bool, edge: bool) -> Recording {
 #[test]
 fn counts_that_a_host_forges_move_nobody_beyond_what_the_way_can_say() {
     // What R = 128 on one hop can say.
-    let scale = MarkScale { delta_ps: 10_000_000, saturated_at: 128 };
+    let scale = MarkScale { delta_ps: 10_000_000, saturated_at: Saturation::both(128) };
     let most = 128.0 * 10_000.0;
     for (trust, edge) in [(false, false), (false, true), (true, false), (true, true)] {
         let seen = forged("forged", trust, edge);

@@ -8,7 +8,8 @@ mod common;
 use common::{Bare, Cable, ONE, TWO, message};
 use plimsoll_lab::{
     clock::{
-        self, ClientConfig, ClockReport, FilterChoice, MarkScale, PortIdentity, ServerConfig, Transport,
+        self, ClientConfig, ClockReport, FilterChoice, MarkScale, PortIdentity, Saturation, ServerConfig,
+        Transport,
         message::{Body, Message, flags},
     },
     daemon::DaemonError,
@@ -25,7 +26,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-const SCALE: MarkScale = MarkScale { delta_ps: 10_000_000, saturated_at: 128 };
+const SCALE: MarkScale = MarkScale { delta_ps: 10_000_000, saturated_at: Saturation::both(128) };
 /// ptp4l takes about 1.2 s to find its server.
 const LONG_ENOUGH: Duration = Duration::from_millis(4500);
 

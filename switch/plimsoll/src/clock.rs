@@ -14,7 +14,7 @@ use anyhow::{Result, bail};
 use plimsoll_core::Span;
 use plimsoll_lab::clock::{
     Client, ClientConfig, ClientCounters, ClockReport, ClockSample, DelayMechanism, FilterChoice, MarkScale,
-    NtpClient, NtpServer, OffsetStatistics, Server, ServerConfig, Stamps, Transport,
+    NtpClient, NtpServer, OffsetStatistics, Saturation, Server, ServerConfig, Stamps, Transport,
 };
 use plimsoll_model::Filter;
 use serde_json::json;
@@ -121,7 +121,10 @@ fn measure(args: &Clock, stop: &AtomicBool) -> Result<(Vec<ClockSample>, ClientC
         ..ClientConfig::new(&args.interface, args.transport)
     };
     // Without delta a mark counts for nothing.
-    let scale = MarkScale { delta_ps: args.delta.map_or(0, |delta| delta.ps), saturated_at: u32::MAX };
+    let scale = MarkScale {
+        delta_ps: args.delta.map_or(0, |delta| delta.ps),
+        saturated_at: Saturation::both(u32::MAX),
+    };
     let (protocol, transport) = (protocol(args), args.transport);
     let told = || {
         writeln!(Note, "{protocol} client on {}, {transport}, free running; SIGINT ends it", args.interface);

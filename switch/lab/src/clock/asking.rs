@@ -154,6 +154,7 @@ pub(crate) fn answer(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::clock::Saturation;
 
     #[test]
     fn an_exchange_carries_the_counts_of_both_directions_apart() {
@@ -175,7 +176,7 @@ mod tests {
         asking.asked(&unanswered, Some(2_010));
         asking.asked(&unanswered, None);
         let seen = asking.finish();
-        let scale = MarkScale { delta_ps: 10_000, saturated_at: 10 };
+        let scale = MarkScale { delta_ps: 10_000, saturated_at: Saturation::both(10) };
         let sample = seen.samples(scale)[0];
         assert_eq!((sample.t1, sample.t2, sample.t3, sample.t4), (1_120, 1_250, 1_010, 1_100));
         assert_eq!((sample.n_sync, sample.n_delay), (3, 2));

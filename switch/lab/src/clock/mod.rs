@@ -34,7 +34,7 @@ pub use measuring::ClientCounters;
 pub(crate) use measuring::Measuring;
 pub use message::PortIdentity;
 pub use ntp_ends::{NtpClient, NtpServer};
-pub use record::{ClockSample, DelayRecord, MarkScale, PeerDelayRecord, Recording, SyncRecord};
+pub use record::{ClockSample, DelayRecord, MarkScale, PeerDelayRecord, Recording, Saturation, SyncRecord};
 pub use report::{ClockReport, FilterChoice, Filtered, OffsetStatistics};
 pub use server::{Server, ServerConfig};
 pub use serving::ServerReport;

@@ -84,16 +84,48 @@ pub struct PeerDelayRecord {
 pub struct MarkScale {
     /// delta in picoseconds: the delay that one mark stands for.
     pub delta_ps: u64,
-    /// A message with this many marks, or more, may have waited longer than they say: R on one hop, else the least of
-    /// N and the sum of all R on the way. 0 where nothing marks.
-    pub saturated_at: u32,
+    /// The most that marks can say.
+    pub saturated_at: Saturation,
+}
+
+/// The most that the marks of a message can say, by its way: R on one hop, else the least of N and the sum of all R on the
+/// way; 0 where nothing marks. A message with so many, or more, may have waited longer than they say.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct Saturation {
+    /// Of Sync, Pdelay_Resp and an answer.
+    pub to_client: u32,
+    /// Of Delay_Req, Pdelay_Req and a request.
+    pub to_server: u32,
+}
+
+impl Saturation {
+    /// The same both ways.
+    pub const fn both(marks: u32) -> Self {
+        Self { to_client: marks, to_server: marks }
+    }
+
+    /// Whether one of these counts is as high as its way can say.
+    fn reached(self, to_client: u32, to_server: u32) -> bool {
+        let reached = |most: u32, count: u32| most > 0 && count >= most;
+        reached(self.to_client, to_client) || reached(self.to_server, to_server)
+    }
 }
 
 impl MarkScale {
-    /// n*delta of a count, of which no more is believed than the way can say: what a host forges moves a clock no further.
+    /// n*delta of a count on its way to the client, of which no more is believed than that way can say: what a host
+    /// forges moves a clock no further.
+    fn to_client_ns(self, count: u32) -> f64 {
+        self.ns(count.min(self.saturated_at.to_client))
+    }
+
+    /// The same on its way to the server.
+    fn to_server_ns(self, count: u32) -> f64 {
+        self.ns(count.min(self.saturated_at.to_server))
+    }
+
     /// At most 1 s, as at an edge.
     fn ns(self, count: u32) -> f64 {
-        (f64::from(count.min(self.saturated_at)) * self.delta_ps as f64 / 1e3).min(MOST_NS)
+        (f64::from(count) * self.delta_ps as f64 / 1e3).min(MOST_NS)
     }
 
     fn count(self, ns: f64) -> u32 {
@@ -188,8 +220,12 @@ impl Recording {
     pub fn helped(&mut self, corrected: bool, scale: MarkScale, mut counted: impl FnMut(&MessageId) -> u32) {
         let domain = self.domain;
         let mut look_up = |message_type, sequence_id, source: PortIdentity| {
+            let most = match message_type {
+                1 | 2 => scale.saturated_at.to_server,
+                _ => scale.saturated_at.to_client,
+            };
             counted(&MessageId { domain, message_type, sequence_id, source_port_identity: source.0 })
-                .min(scale.saturated_at)
+                .min(most)
         };
         // In whole nanoseconds, as the shim does it.
         let put_back = |at: &mut u64, count: u32| *at += scale.ns(count).round() as u64;
@@ -254,10 +290,10 @@ impl ClockSample {
     /// The exchange of this Sync and this Delay_Req.
     pub fn new(sync: &SyncRecord, delay: &DelayRecord, scale: MarkScale) -> Self {
         // Marks as time, wherever they are; and corrections without those that are in them.
-        let sync_marks = scale.ns(sync.count) + sync.converted_ns;
+        let sync_marks = scale.to_client_ns(sync.count) + sync.converted_ns;
         let correction_sync_ns = sync.correction as f64 / SCALE - sync.converted_ns;
-        let in_delay = scale.ns(delay.count_in_correction) + delay.converted_ns;
-        let delay_marks = scale.ns(delay.count) + in_delay;
+        let in_delay = scale.to_server_ns(delay.count_in_correction) + delay.converted_ns;
+        let delay_marks = scale.to_server_ns(delay.count) + in_delay;
         let correction_delay_ns = delay.correction as f64 / SCALE - in_delay;
         let forward = difference(delay.t4, delay.t3) - correction_delay_ns;
         let reverse = difference(sync.t2, sync.t1) - correction_sync_ns;
@@ -276,7 +312,7 @@ impl ClockSample {
             n_sync,
             n_delay,
             n_response: 0,
-            saturated: scale.saturated_at > 0 && n_sync.max(n_delay) >= scale.saturated_at,
+            saturated: scale.saturated_at.reached(n_sync, n_delay),
             raw_ns,
             compensated_ns: raw_ns - (sync_marks - delay_marks) / 2.0,
             raw_delay_ns,
@@ -294,9 +330,11 @@ impl ClockSample {
         let request = delay(exchange.t2, exchange.t1, exchange.correction_request, in_request);
         let response = delay(exchange.t4, exchange.t3, exchange.correction_response, in_response);
         let reverse = delay(sync.t2, sync.t1, sync.correction, sync.converted_ns);
-        let sync_marks = scale.ns(sync.count) + sync.converted_ns;
-        let peer_marks =
-            scale.ns(exchange.count_request) + in_request + scale.ns(exchange.count_response) + in_response;
+        let sync_marks = scale.to_client_ns(sync.count) + sync.converted_ns;
+        let peer_marks = scale.to_server_ns(exchange.count_request)
+            + in_request
+            + scale.to_client_ns(exchange.count_response)
+            + in_response;
         let raw_delay_ns = (request + response) / 2.0;
         let compensated_delay_ns = raw_delay_ns - peer_marks / 2.0;
         let n_sync = sync.count + scale.count(sync.converted_ns);
@@ -314,7 +352,7 @@ impl ClockSample {
             n_sync,
             n_delay,
             n_response,
-            saturated: scale.saturated_at > 0 && n_sync.max(n_delay).max(n_response) >= scale.saturated_at,
+            saturated: scale.saturated_at.reached(n_sync.max(n_response), n_delay),
             raw_ns: reverse - raw_delay_ns,
             compensated_ns: reverse - sync_marks - compensated_delay_ns,
             raw_delay_ns,
@@ -370,7 +408,7 @@ mod tests {
     const SERVER: PortIdentity = PortIdentity([1; 10]);
     const CLIENT: PortIdentity = PortIdentity([2; 10]);
     const T: u64 = 1_790_000_000_000_000_000;
-    const SCALE_US: MarkScale = MarkScale { delta_ps: 10_000_000, saturated_at: 4 };
+    const SCALE_US: MarkScale = MarkScale { delta_ps: 10_000_000, saturated_at: Saturation::both(4) };
 
     fn sync(sequence: u16, t1: u64, wait: u64) -> SyncRecord {
         SyncRecord {
@@ -412,11 +450,54 @@ mod tests {
         let sample = ClockSample::new(&forged, &delay(9, 100_000, 4_000), SCALE_US);
         assert_eq!((sample.raw_ns, sample.compensated_ns, sample.n_sync), (20_000.0, 0.0, 6));
         let forged = SyncRecord { count: u32::MAX, ..forged };
-        let boundless = MarkScale { saturated_at: u32::MAX, ..SCALE_US };
+        let boundless = MarkScale { saturated_at: Saturation::both(u32::MAX), ..SCALE_US };
         let sample = ClockSample::new(&forged, &delay(9, 100_000, 4_000), boundless);
         assert_eq!(sample.compensated_ns, 20_000.0 - 5e8, "1 s at most");
-        let unmarked = MarkScale { delta_ps: 0, saturated_at: 0 };
+        let unmarked = MarkScale { delta_ps: 0, saturated_at: Saturation::both(0) };
         assert!(!ClockSample::new(&sync(1, 0, 4_000), &delay(9, 0, 1), unmarked).saturated);
+    }
+
+    #[test]
+    fn each_way_s_marks_are_believed_by_what_that_way_can_say() {
+        for (saturated_at, sync_marks, delay_marks, compensated) in [
+            (Saturation { to_client: 4, to_server: 0 }, 3, 0, 0.0),
+            (Saturation { to_client: 0, to_server: 4 }, 0, 3, 0.0),
+            // Forged where nothing marks.
+            (Saturation { to_client: 0, to_server: 4 }, 3, 0, 15_000.0),
+            (Saturation { to_client: 4, to_server: 2 }, 0, 3, -5_000.0),
+        ] {
+            let scale = MarkScale { saturated_at, ..SCALE_US };
+            let wait = |marks: u32| 4_000 + 10_000 * u64::from(marks);
+            let sync = SyncRecord { count: sync_marks, ..sync(1, 0, wait(sync_marks)) };
+            let delay = DelayRecord { count: delay_marks, ..delay(9, 100_000, wait(delay_marks)) };
+            let sample = ClockSample::new(&sync, &delay, scale);
+            assert_eq!(sample.compensated_ns, compensated, "{saturated_at:?}");
+            assert_eq!(
+                sample.saturated,
+                delay_marks >= saturated_at.to_server && saturated_at.to_server == 2
+            );
+            // Put back by a shim's record, and taken again: no more, no less.
+            let mut recording = Recording {
+                syncs: vec![SyncRecord {
+                    count: 0,
+                    t2: sync.t2 - 10_000 * u64::from(sync_marks.min(saturated_at.to_client)),
+                    ..sync
+                }],
+                delays: vec![DelayRecord {
+                    count: 0,
+                    t4: delay.t4 - 10_000 * u64::from(delay_marks.min(saturated_at.to_server)),
+                    ..delay
+                }],
+                ..Recording::default()
+            };
+            recording.helped(false, scale, |id| if id.message_type == 0 { sync_marks } else { delay_marks });
+            let helped = recording.samples(scale)[0];
+            assert_eq!(
+                (helped.raw_ns, helped.compensated_ns),
+                (sample.raw_ns, compensated),
+                "{saturated_at:?}"
+            );
+        }
     }
 
     #[test]

@@ -7,7 +7,7 @@ use super::flows::stream;
 use super::marking::{Marks, counts, largest_count};
 use super::network::{Network, Node, check_label};
 use super::ports::SwitchPlan;
-use crate::clock::{DelayMechanism, FilterChoice, MarkScale, Transport, ntp};
+use crate::clock::{DelayMechanism, FilterChoice, MarkScale, Saturation, Transport, ntp};
 use plimsoll_core::{EcnConfig, MarkConfig, PortConfig, config::wire_octets};
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -110,9 +110,8 @@ pub struct ClockPlan {
     pub domain: u8,
     /// Seed of the instants at which the client asks.
     pub seed: u64,
-    /// Marks from which on a message may have waited longer than they say: the least of N and the sum of all R on the
-    /// way; 0 where nothing marks.
-    pub saturated_at: u32,
+    /// The most that marks of its messages can say, either way.
+    pub saturated_at: Saturation,
     /// Switch ports by which messages leave for the client.
     pub to_client: Vec<Hop>,
     /// Switch ports by which messages leave for the server.
@@ -138,11 +137,15 @@ impl ClockPlan {
                 Compensation::None | Compensation::TransparentClock => 0,
                 Compensation::Clock | Compensation::Edge | Compensation::Host => delta_ps,
             },
-            saturated_at: match self.saturated_at {
-                0 => u32::MAX,
-                marks => marks,
-            },
+            saturated_at: self.saturated_at,
         }
+    }
+
+    /// The most that marks of messages for this host can say, in their word; 0 where nothing marks, and for other hosts.
+    pub(crate) fn most_marks_to(&self, host: usize) -> u32 {
+        let most =
+            |end: usize, marks: u32| if end == host && self.carrier == Carrier::Word { marks } else { 0 };
+        most(self.client, self.saturated_at.to_client).max(most(self.server, self.saturated_at.to_server))
     }
 }
 
@@ -220,7 +223,10 @@ pub(super) fn plan(
             filter: written.filter()?,
             domain,
             seed: stream(seed, index),
-            saturated_at: saturated_at(&to_client).min(saturated_at(&to_server)),
+            saturated_at: Saturation {
+                to_client: saturated_at(&to_client),
+                to_server: saturated_at(&to_server),
+            },
             to_client,
             to_server,
         });

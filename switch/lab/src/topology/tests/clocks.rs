@@ -29,7 +29,7 @@ fn chronyd_speaks_ntp_and_is_helped_by_its_hosts_wherever_something_counts() {
         let topology = parse(&text).unwrap();
         let plan = &topology.clocks[0];
         let scale = plan.scale(topology.marking.as_ref(), topology.ecn.as_ref());
-        (plan.transport, plan.compensation, plan.carrier, scale.delta_ps, scale.saturated_at)
+        (plan.transport, plan.compensation, plan.carrier, scale.delta_ps, scale.saturated_at.to_client)
     };
     let counts = "[marking]\ndelta = \"10us\"\nthresholds = 128";
     let (v4, host) = (Transport::NtpV4, Compensation::Host);

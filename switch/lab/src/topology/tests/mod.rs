@@ -5,7 +5,7 @@ mod refusals;
 mod run_files;
 
 use super::*;
-use crate::clock::Transport;
+use crate::clock::{Saturation, Transport};
 use crate::traffic::{FlowKind, SizeDistribution, UNCAPPED};
 use plimsoll_core::Rate;
 use plimsoll_port::worker::{ReleaseAt, Stall};
@@ -87,7 +87,7 @@ fn one_hop_is_what_its_file_says() {
     assert_eq!(flow.target.to_string(), "10.77.0.2:7700");
     let clock = &t.clocks[0];
     assert_eq!((clock.server, clock.client, clock.interval_ns), (0, 1, 15_625_000));
-    assert_eq!((clock.compensation, clock.saturated_at), (Compensation::Clock, 128));
+    assert_eq!((clock.compensation, clock.saturated_at), (Compensation::Clock, Saturation::both(128)));
     assert_eq!((t.duration, t.seed), (Duration::from_secs(20), 1));
     let ends = &t.cables[1].ends;
     assert_eq!((ends[0].node, ends[0].interface.as_str()), (Node::Host(1), "net0"));
@@ -105,7 +105,10 @@ fn edges_stand_beside_the_hosts_whose_clock_asks_for_them() {
 #[test]
 fn transparent_clocks_on_the_way_compensate_by_themselves() {
     let t = Topology::load("transparent-clock", &Overrides::default()).unwrap();
-    assert_eq!((t.clocks[0].compensation, t.clocks[0].saturated_at), (Compensation::TransparentClock, 0));
+    assert_eq!(
+        (t.clocks[0].compensation, t.clocks[0].saturated_at),
+        (Compensation::TransparentClock, Saturation::both(0))
+    );
     let lab = BUILT_IN.iter().find(|lab| lab.name == "transparent-clock").unwrap().text;
     let told = |keys: &str| parse(&format!("{lab}{keys}"));
     assert_eq!(told("compensation = \"none\"").unwrap().clocks[0].compensation, Compensation::None);
@@ -133,7 +136,7 @@ fn three_hops_add_up_trust_each_other_and_share_delta() {
     let trusted: Vec<_> = t.switches[1].config.ports.iter().map(|p| (p.name.as_str(), p.trust)).collect();
     assert_eq!(trusted, [("s1", true), ("s3", true), ("b", false)]);
     // s1 -> s2 -> s3 -> client.
-    assert_eq!(t.clocks[0].saturated_at, 3 * 128);
+    assert_eq!(t.clocks[0].saturated_at.to_client, 3 * 128);
     // The paper's shares of the slowest link on the way, which joins the switches at 100 Mbit/s.
     let rates: Vec<_> = t.flows.iter().map(|f| f.spec.rate.0 / 100_000).collect();
     assert_eq!(rates, [342, 500, 666, 666, 500, 342]);
@@ -147,7 +150,11 @@ fn three_hops_add_up_trust_each_other_and_share_delta() {
 fn idle_joins_a_switch_a_bridge_and_two_hosts_directly() {
     let t = Topology::load("idle", &Overrides::default()).unwrap();
     assert_eq!((t.switches.len(), t.bridges.as_slice(), t.flows.len()), (1, &["br1".to_owned()][..], 0));
-    assert!(t.clocks.iter().all(|c| c.compensation == Compensation::None && c.saturated_at == 0));
+    assert!(
+        t.clocks
+            .iter()
+            .all(|c| c.compensation == Compensation::None && c.saturated_at == Saturation::both(0))
+    );
     let domains: Vec<_> = t.clocks.iter().map(|c| c.domain).collect();
     assert_eq!(domains, [0, 1, 2]);
 }
