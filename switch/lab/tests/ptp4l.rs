@@ -165,7 +165,7 @@ fn ptp4l_s_records_hold_the_corrections_of_both_directions_and_join_with_the_swi
     // Without the switch's records all of it is taken for corrected lateness.
     let before = ClockReport::new("known", "ptp4l", Transport::L2, &recording.samples(SCALE));
     assert_eq!(before.raw, before.compensated);
-    recording.join(|id| match (id.message_type, id.source_port_identity) {
+    recording.join(|id, _| match (id.message_type, id.source_port_identity) {
         (0, source) if source == server.0 => Some(70_000),
         (1, source) if source == client.0 => Some(40_000),
         _ => None,

@@ -192,45 +192,50 @@ impl Recording {
     /// conversion added to a Sync (messageType 0), Delay_Req (1), Pdelay_Req (2) or Pdelay_Resp (3), as the switches recorded it; `None` where they
     /// know nothing of it. Without this, a converted mark cannot be told from a late release that was corrected.
     ///
-    /// A sequenceId comes round after 65,536 messages, 17 minutes at 64 a second: in a longer run `converted` must
-    /// know by itself which of two messages is meant. A Sync that is flooded has one record for each port: `converted`
-    /// must look at the port to the client.
-    pub fn join(&mut self, mut converted: impl FnMut(&MessageId) -> Option<u64>) {
+    /// A sequenceId comes round after 65,536 messages, 17 minutes at 64 a second: `converted` is also given when the
+    /// client sent or received the message (CLOCK_REALTIME, ns), by which it tells which of two is meant. A Sync that is
+    /// flooded has one record for each port: `converted` must look at the port to the client.
+    pub fn join(&mut self, mut converted: impl FnMut(&MessageId, u64) -> Option<u64>) {
         let domain = self.domain;
-        let mut look_up = |message_type, sequence_id, source: PortIdentity| {
+        let mut look_up = |message_type, sequence_id, source: PortIdentity, at| {
             let id = MessageId { domain, message_type, sequence_id, source_port_identity: source.0 };
-            converted(&id).unwrap_or(0) as f64
+            converted(&id, at).unwrap_or(0) as f64
         };
         for sync in &mut self.syncs {
-            sync.converted_ns = look_up(0, sync.sequence, sync.source);
+            sync.converted_ns = look_up(0, sync.sequence, sync.source, sync.t2);
         }
         for delay in &mut self.delays {
-            delay.converted_ns = look_up(1, delay.sequence, delay.source);
+            delay.converted_ns = look_up(1, delay.sequence, delay.source, delay.t3);
         }
         for exchange in &mut self.peer_delays {
-            let PeerDelayRecord { sequence, source, peer, .. } = *exchange;
-            exchange.converted_ns = [look_up(2, sequence, source), look_up(3, sequence, peer)];
+            let PeerDelayRecord { sequence, source, peer, t1, t4, .. } = *exchange;
+            exchange.converted_ns = [look_up(2, sequence, source, t1), look_up(3, sequence, peer, t4)];
         }
     }
 
-    /// Tells what a shim on the receiving host made of each message, of the client's and of the server's: `counted` gives the
-    /// marks with which it came there, which the shim took out of it. With `corrected` it added n*delta to
+    /// Tells what a shim on the receiving host made of each message, of the client's and of the server's: `counted` gives,
+    /// by the message and its time as in [`Recording::join`], the marks with which it came there, which the shim took out of it. With `corrected` it added n*delta to
     /// correctionField, else it took that from the receive timestamp, which is put back here, so that the marks stand
     /// beside it as if nobody had taken them.
-    pub fn helped(&mut self, corrected: bool, scale: MarkScale, mut counted: impl FnMut(&MessageId) -> u32) {
+    pub fn helped(
+        &mut self,
+        corrected: bool,
+        scale: MarkScale,
+        mut counted: impl FnMut(&MessageId, u64) -> u32,
+    ) {
         let domain = self.domain;
-        let mut look_up = |message_type, sequence_id, source: PortIdentity| {
+        let mut look_up = |message_type, sequence_id, source: PortIdentity, at| {
             let most = match message_type {
                 1 | 2 => scale.saturated_at.to_server,
                 _ => scale.saturated_at.to_client,
             };
-            counted(&MessageId { domain, message_type, sequence_id, source_port_identity: source.0 })
-                .min(most)
+            let id = MessageId { domain, message_type, sequence_id, source_port_identity: source.0 };
+            counted(&id, at).min(most)
         };
         // In whole nanoseconds, as the shim does it.
         let put_back = |at: &mut u64, count: u32| *at += scale.ns(count).round() as u64;
         for sync in &mut self.syncs {
-            let count = look_up(0, sync.sequence, sync.source);
+            let count = look_up(0, sync.sequence, sync.source, sync.t2);
             if corrected {
                 sync.converted_ns = scale.ns(count);
             } else {
@@ -239,7 +244,7 @@ impl Recording {
             }
         }
         for delay in &mut self.delays {
-            let count = look_up(1, delay.sequence, delay.source);
+            let count = look_up(1, delay.sequence, delay.source, delay.t3);
             if corrected {
                 delay.converted_ns = scale.ns(count);
             } else {
@@ -248,8 +253,8 @@ impl Recording {
             }
         }
         for exchange in &mut self.peer_delays {
-            let PeerDelayRecord { sequence, source, peer, .. } = *exchange;
-            let counts = [look_up(2, sequence, source), look_up(3, sequence, peer)];
+            let PeerDelayRecord { sequence, source, peer, t1, t4, .. } = *exchange;
+            let counts = [look_up(2, sequence, source, t1), look_up(3, sequence, peer, t4)];
             if corrected {
                 exchange.converted_ns = counts.map(|count| scale.ns(count));
             } else {
@@ -490,7 +495,11 @@ mod tests {
                 }],
                 ..Recording::default()
             };
-            recording.helped(false, scale, |id| if id.message_type == 0 { sync_marks } else { delay_marks });
+            recording.helped(
+                false,
+                scale,
+                |id, _| if id.message_type == 0 { sync_marks } else { delay_marks },
+            );
             let helped = recording.samples(scale)[0];
             assert_eq!(
                 (helped.raw_ns, helped.compensated_ns),
@@ -523,10 +532,10 @@ mod tests {
             }],
             ..Recording::default()
         };
-        recording.join(|id| {
+        recording.join(|id, at| {
             let sync =
                 MessageId { domain: 4, message_type: 0, sequence_id: 1, source_port_identity: [1; 10] };
-            (*id == sync).then_some(30_000)
+            (*id == sync && at == T + 36_000).then_some(30_000)
         });
         let sample = recording.samples(SCALE_US)[0];
         assert_eq!((sample.n_sync, sample.n_delay), (3, 1));
@@ -570,7 +579,8 @@ mod tests {
             ..Recording::default()
         };
         // An edge put the answer's mark into its correctionField: the path takes 4 us, 24 and 14 us with their waits.
-        recording.join(|id| (id.message_type == 3 && id.source_port_identity == [1; 10]).then_some(10_000));
+        recording
+            .join(|id, _| (id.message_type == 3 && id.source_port_identity == [1; 10]).then_some(10_000));
         let samples = recording.samples(SCALE_US);
         assert_eq!(samples.len(), 1, "the first Sync came before any delay was known");
         let sample = samples[0];
@@ -593,7 +603,7 @@ mod tests {
                 delays: vec![delay(2, 50_000, 4_000)],
                 ..Recording::default()
             };
-            recording.helped(corrected, SCALE_US, |id| if id.message_type == 0 { 3 } else { 0 });
+            recording.helped(corrected, SCALE_US, |id, _| if id.message_type == 0 { 3 } else { 0 });
             let sample = recording.samples(SCALE_US)[0];
             assert_eq!(
                 (sample.raw_ns, sample.compensated_ns, sample.n_sync),

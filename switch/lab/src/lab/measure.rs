@@ -86,7 +86,8 @@ fn measure(
     let topology = lab.topology().clone();
     let last = lab.stop();
     outcome.failed.extend(collector.finish());
-    let totals = tally.totals();
+    let mut totals = tally.totals();
+    totals.align(now(ClockId::Realtime), now(ClockId::Monotonic));
     match (snapshot, last) {
         (Ok(snapshot), Ok(last)) => {
             outcome.take_ports(&topology, &totals);
@@ -100,9 +101,8 @@ fn measure(
         match seen {
             Ok(mut seen) => {
                 let (samples, counters) = seen.samples(&topology, plan, &totals);
-                let duration_s = outcome.duration_s;
                 outcome.warnings.extend(seen.warnings);
-                outcome.take_clock(ClockOutcome::new(plan, samples, counters, seen.logged, duration_s));
+                outcome.take_clock(ClockOutcome::new(plan, samples, counters, seen.logged));
             }
             Err(e) => outcome.failed.push(e.to_string()),
         }

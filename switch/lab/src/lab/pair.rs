@@ -114,10 +114,10 @@ impl Ended {
             }
             Seen::Messages(recording) => {
                 if plan.compensation == Compensation::Host {
-                    let helped = |id: &MessageId| totals.count_at_the_end(plan, id);
+                    let helped = |id: &MessageId, at| totals.count_at_the_end(plan, id, at);
                     recording.helped(shim::corrects(topology, plan), scale, helped);
                 } else {
-                    recording.join(|id| Some(totals.converted_on_the_way(plan, id)));
+                    recording.join(|id, at| Some(totals.converted_on_the_way(plan, id, at)));
                 }
                 (recording.samples(scale), recording.counters)
             }

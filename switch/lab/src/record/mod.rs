@@ -6,6 +6,7 @@ mod csv;
 mod file;
 mod pcapng;
 pub(crate) mod tally;
+mod told;
 mod window;
 
 pub use capture::{CapturedMessage, read_pcapng};

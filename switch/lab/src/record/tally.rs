@@ -1,5 +1,6 @@
 //! What the ports did during the measurement, from the worker's records of every frame.
 
+use super::told::Told;
 use crate::record::{Sink, Window};
 use crate::topology::{ClockPlan, Hop};
 use hdrhistogram::Histogram;
@@ -8,7 +9,7 @@ use plimsoll_core::wire::ptp::MessageId;
 use plimsoll_core::wire::word::{Direction, Word};
 use plimsoll_core::{EcnOutcome, MarkOutcome, MarkRecord, config::wire_octets};
 use plimsoll_port::worker::{Fate, Record, Sent};
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// Frames from which on a rate can be told of them.
@@ -119,10 +120,12 @@ pub(crate) struct Totals {
     /// Nanoseconds that edge conversion or a transparent clock added to each message's correctionField, by the port
     /// that did: a flooded message is converted at every edge it leaves by, each copy by its own count. Of a residence
     /// what an ideal switch would have added: the machine's lateness stays corrected, as it is beside marks.
-    converted: HashMap<(Hop, MessageId), u64>,
+    converted: Told<u64>,
     /// Ports to hosts whose shims take marks out of messages, and the marks with which these left there.
     watched: HashSet<Hop>,
-    counts: HashMap<(Hop, MessageId), u32>,
+    counts: Told<u32>,
+    /// What the clocks' times are ahead of those of the records, in nanoseconds: none in virtual time.
+    ahead_ns: u64,
 }
 
 impl Totals {
@@ -153,12 +156,12 @@ impl Totals {
             let added = sent.mark.converted_ns + residence;
             if added > 0 {
                 let hop = Hop { switch: record.switch, port: egress.0 };
-                *self.converted.entry((hop, message)).or_default() += added;
+                self.converted.put(hop, message, sent.released.0, added);
             }
             if !self.watched.is_empty() && sent.mark.after != 0 {
                 let hop = Hop { switch: record.switch, port: egress.0 };
                 if self.watched.contains(&hop) {
-                    self.counts.insert((hop, message), count(&message, sent.mark.after));
+                    self.counts.put(hop, message, sent.released.0, count(&message, sent.mark.after));
                 }
             }
         }
@@ -181,20 +184,29 @@ impl Totals {
         self.watched.extend(hops);
     }
 
-    /// The marks with which a message of this clock pair left by the last port of its way, if that is watched.
-    pub(crate) fn count_at_the_end(&self, plan: &ClockPlan, message: &MessageId) -> u32 {
-        let last = way(plan, message).last();
-        last.and_then(|hop| self.counts.get(&(*hop, *message))).copied().unwrap_or(0)
+    /// Clocks tell CLOCK_REALTIME, `realtime` now, and records another clock, `recorded` now.
+    pub(crate) fn align(&mut self, realtime: u64, recorded: u64) {
+        self.ahead_ns = realtime.wrapping_sub(recorded);
     }
 
-    /// Nanoseconds that edges and transparent clocks added to a message of this clock pair.
-    pub(crate) fn converted_on_the_way(&self, plan: &ClockPlan, message: &MessageId) -> u64 {
-        self.converted(way(plan, message), message)
+    /// The marks with which a message of this clock pair, sent or received at `at` by the clock, left by the last port of
+    /// its way, if that is watched.
+    pub(crate) fn count_at_the_end(&self, plan: &ClockPlan, message: &MessageId, at: u64) -> u32 {
+        let at = at.wrapping_sub(self.ahead_ns);
+        let last = way(plan, message).last();
+        last.and_then(|hop| self.counts.find(*hop, message, at)).unwrap_or(0)
+    }
+
+    /// Nanoseconds that edges and transparent clocks added to a message of this clock pair, sent or received at `at` by the
+    /// clock.
+    pub(crate) fn converted_on_the_way(&self, plan: &ClockPlan, message: &MessageId, at: u64) -> u64 {
+        self.converted(way(plan, message), message, at)
     }
 
     /// Nanoseconds that those on this way added to a message.
-    fn converted(&self, hops: &[Hop], message: &MessageId) -> u64 {
-        hops.iter().filter_map(|hop| self.converted.get(&(*hop, *message))).sum()
+    fn converted(&self, hops: &[Hop], message: &MessageId, at: u64) -> u64 {
+        let at = at.wrapping_sub(self.ahead_ns);
+        hops.iter().filter_map(|hop| self.converted.find(*hop, message, at)).sum()
     }
 }
 
@@ -349,12 +361,22 @@ mod tests {
         let fate = Fate::Sent(Sent { residence_ns: Some(105), ..sent });
         let at_clock = Record { switch: 2, fate, message: Some(TimeMessage::Ptp(message)), ..transparent };
         tally.take(&at_clock, &[]).unwrap();
+        // The same number once more, 65,536 messages later.
+        let later = 66_000_000_000;
+        let edge = MarkRecord { converted_ns: 900, ..MarkRecord::default() };
+        let again = Record { message: Some(TimeMessage::Ptp(message)), ..record(later, 0, 3, edge) };
+        tally.take(&again, &[]).unwrap();
+        // The clocks tell another clock than the records.
+        let epoch = 1_790_000_000_000_000_000;
+        tally.totals().align(epoch + 5, 5);
+        let (at, later) = (epoch + 500_000, epoch + later);
         let totals = tally.totals();
         let port = totals.port(0, 1).unwrap();
         assert_eq!((port.marks.clone(), port.saturated), (BTreeMap::from([(0, 1), (2, 2), (3, 2)]), 2));
         let way = [Hop { switch: 0, port: 1 }, Hop { switch: 1, port: 2 }];
-        assert_eq!(totals.converted(&way, &message), 430);
-        assert_eq!(totals.converted(&[Hop { switch: 2, port: 1 }], &message), 100);
-        assert_eq!(totals.converted(&way, &MessageId { sequence_id: 8, ..message }), 0);
+        assert_eq!(totals.converted(&way, &message, at), 430);
+        assert_eq!(totals.converted(&[Hop { switch: 2, port: 1 }], &message, at), 100);
+        assert_eq!(totals.converted(&way, &message, later), 900);
+        assert_eq!(totals.converted(&way, &MessageId { sequence_id: 8, ..message }, at), 0);
     }
 }

@@ -5,9 +5,6 @@ use crate::daemon::Logged;
 use crate::topology::{ClockPlan, Compensation};
 use serde::Serialize;
 
-/// sequenceId has 16 bits: after so many messages they come again.
-const SEQUENCE: u64 = 1 << 16;
-
 /// One clock pair.
 ///
 /// Behind an edge (`compensation` is `edge`) the clock sees corrected messages only: `compensated` is what it measured,
@@ -30,8 +27,6 @@ pub struct ClockOutcome {
     pub counters: ClientCounters,
     /// Whether `raw` is known. Where not (ptp4l by peer delay), it is `compensated`, what was measured.
     pub raw_known: bool,
-    /// More messages than sequenceId tells apart.
-    pub sequence_repeats: bool,
     /// Each exchange.
     #[serde(skip)]
     pub samples: Vec<ClockSample>,
@@ -43,9 +38,7 @@ impl ClockOutcome {
         samples: Vec<ClockSample>,
         counters: ClientCounters,
         logged: Option<Logged>,
-        duration_s: f64,
     ) -> Self {
-        let repeats = (duration_s * 1e9) as u64 / plan.interval_ns.max(1) > SEQUENCE;
         Self {
             report: ClockReport::new(&plan.name, plan.daemon.name(), plan.transport, &samples)
                 .filtered(plan.filter, &samples),
@@ -53,8 +46,6 @@ impl ClockOutcome {
             raw_known: plan.tells_raw() || plan.compensation == Compensation::None,
             logged,
             counters,
-            sequence_repeats: repeats
-                && matches!(plan.compensation, Compensation::Edge | Compensation::TransparentClock),
             samples,
         }
     }

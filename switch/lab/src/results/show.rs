@@ -325,7 +325,6 @@ mod tests {
             logged: None,
             counters: ClientCounters::default(),
             raw_known: true,
-            sequence_repeats: false,
             samples: Vec::new(),
         }
     }

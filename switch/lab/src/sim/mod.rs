@@ -196,11 +196,11 @@ fn gather(
                 let mut seen = pair.finish();
                 seen.syncs.retain(|sync| (from..=ended).contains(&sync.t2));
                 seen.delays.retain(|delay| (from..=ended).contains(&delay.t3));
-                seen.join(|id| Some(truth.totals.converted_on_the_way(plan, id)));
+                seen.join(|id, at| Some(truth.totals.converted_on_the_way(plan, id, at)));
                 (seen.samples(scale), seen.counters)
             }
             Clock::Ntp(pair) => pair.finish(&(from..=ended), scale),
         };
-        outcome.take_clock(ClockOutcome::new(plan, samples, counters, None, outcome.duration_s));
+        outcome.take_clock(ClockOutcome::new(plan, samples, counters, None));
     }
 }
