@@ -55,6 +55,7 @@ pub struct Client {
     config: ClientConfig,
     sockets: Sockets,
     measuring: Measuring,
+    opened: Instant,
 }
 
 impl Client {
@@ -65,7 +66,7 @@ impl Client {
     pub fn open(config: ClientConfig) -> Result<Self, ClockError> {
         let sockets = Sockets::open(&config.interface, config.transport, config.stamps)?;
         let measuring = Measuring::new(sockets.identity(), config.domain, config.interval, config.delay);
-        Ok(Self { config, sockets, measuring })
+        Ok(Self { config, sockets, measuring, opened: Instant::now() })
     }
 
     /// Measures until `stop` is set, and hands over what it saw. It asks once it has heard a server, at a random
@@ -80,7 +81,7 @@ impl Client {
                 self.ask()?;
             }
             while let Some(received) = self.sockets.receive()? {
-                self.measuring.take(received.message, received.at);
+                self.measuring.take(received.message, received.at, self.opened.elapsed());
             }
             self.sockets.wait(asks.patience().min(NAP))?;
         }
@@ -95,7 +96,7 @@ impl Client {
     fn ask(&mut self) -> Result<(), ClockError> {
         if let Some(request) = self.measuring.request() {
             let t3 = self.sockets.send_event(&request)?;
-            self.measuring.asked(request.sequence, t3);
+            self.measuring.asked(request.sequence, t3, self.opened.elapsed());
         }
         Ok(())
     }

@@ -8,8 +8,11 @@ use plimsoll_core::wire::word::{Direction, Word};
 use serde::Serialize;
 use std::{collections::VecDeque, time::Duration};
 
-/// Messages that wait for their other half; older ones are given up. 16 s at 64 a second.
-const PENDING: usize = 1024;
+/// Messages that wait for their other half; older ones are given up.
+const PENDING: usize = 8192;
+/// So are those that have waited longer: their sequenceId may come again, after 65,536 messages or with a server that
+/// starts anew.
+const PATIENCE: Duration = Duration::from_secs(4);
 
 /// What came to nothing at a client.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
@@ -39,17 +42,18 @@ pub(crate) struct Measuring {
     /// The first server heard, by Sync, Follow_Up or Announce; the client stays with it.
     server: Option<PortIdentity>,
     halves: VecDeque<HalfSync>,
-    /// sequenceId and transmit stamp of requests on their way.
-    asked: VecDeque<(u16, u64)>,
-    /// Those whose Pdelay_Resp is there, but no Pdelay_Resp_Follow_Up.
-    half_answered: VecDeque<PeerDelayRecord>,
+    /// sequenceId and transmit stamp of requests on their way, and since when.
+    asked: VecDeque<(u16, u64, Duration)>,
+    /// Those whose Pdelay_Resp is there, but no Pdelay_Resp_Follow_Up, and since when.
+    half_answered: VecDeque<(PeerDelayRecord, Duration)>,
     recording: Recording,
 }
 
 /// What is known of a Sync whose other half is still to come; Follow_Up may overtake it.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct HalfSync {
     sequence: u16,
+    since: Duration,
     /// t2, correctionField and marks of the Sync.
     sync: Option<(u64, i64, u32)>,
     /// t1 and correctionField of the Follow_Up.
@@ -97,13 +101,15 @@ impl Measuring {
         })
     }
 
-    /// The request of this number was sent at `t3`; `None` where it was not, or nobody knows when.
-    pub(crate) fn asked(&mut self, sequence: u16, t3: Option<u64>) {
+    /// The request of this number was sent at `t3`; `None` where it was not, or nobody knows when. `now` as in
+    /// [`Measuring::take`].
+    pub(crate) fn asked(&mut self, sequence: u16, t3: Option<u64>, now: Duration) {
+        self.give_up(now);
         let Some(t3) = t3 else {
             self.recording.counters.requests_without_stamp += 1;
             return;
         };
-        self.asked.push_back((sequence, t3));
+        self.asked.push_back((sequence, t3, now));
         if self.asked.len() > PENDING {
             self.asked.pop_front();
             self.recording.counters.unanswered_requests += 1;
@@ -122,8 +128,25 @@ impl Measuring {
         std::mem::replace(&mut self.recording, Recording { domain, ..Recording::default() })
     }
 
-    /// Takes a message that arrived, and when (CLOCK_REALTIME, ns; `None` without a stamp).
-    pub(crate) fn take(&mut self, message: Result<Message, MessageError>, at: Option<u64>) {
+    /// Gives up what has waited too long.
+    fn give_up(&mut self, now: Duration) {
+        let counters = &mut self.recording.counters;
+        let late = |since: Duration| now.saturating_sub(since) > PATIENCE;
+        while self.halves.pop_front_if(|half| late(half.since)).is_some() {
+            counters.incomplete_syncs += 1;
+        }
+        while self.asked.pop_front_if(|(.., since)| late(*since)).is_some() {
+            counters.unanswered_requests += 1;
+        }
+        while self.half_answered.pop_front_if(|(_, since)| late(*since)).is_some() {
+            counters.unanswered_requests += 1;
+        }
+    }
+
+    /// Takes a message that arrived, and when (CLOCK_REALTIME, ns; `None` without a stamp). `now` is by a clock that
+    /// nobody sets, from any beginning.
+    pub(crate) fn take(&mut self, message: Result<Message, MessageError>, at: Option<u64>, now: Duration) {
+        self.give_up(now);
         let (domain, server) = (self.recording.domain, &mut self.server);
         let ours = |message: &Message| message.domain == domain && is_of_server(server, message);
         let Some(message) = message.ok().filter(ours) else {
@@ -138,19 +161,25 @@ impl Measuring {
                 };
                 let count = self.count(message.word, Direction::Reverse);
                 let two_step = message.flags & flags::TWO_STEP != 0;
-                self.complete(message, |half| {
-                    half.sync = half.sync.or(Some((t2, message.correction, count)));
+                // The one that it replaces, of the same number, came to nothing.
+                let replaced = |half: &HalfSync| half.sequence == message.sequence && half.sync.is_some();
+                if let Some(place) = self.halves.iter().rposition(replaced) {
+                    self.halves.remove(place);
+                    self.recording.counters.incomplete_syncs += 1;
+                }
+                self.complete(message, now, |half| {
+                    half.sync = Some((t2, message.correction, count));
                     if !two_step {
                         half.follow_up = Some((origin_ns, 0));
                     }
                 });
             }
             Body::FollowUp { origin_ns } => {
-                self.complete(message, |half| half.follow_up = Some((origin_ns, message.correction)));
+                self.complete(message, now, |half| half.follow_up = Some((origin_ns, message.correction)));
             }
             Body::DelayResp { receive_ns, requesting } => self.answered(&message, receive_ns, requesting),
             Body::PdelayResp { receive_ns, requesting } => {
-                self.peer_answered(&message, receive_ns, requesting, at);
+                self.peer_answered(&message, receive_ns, requesting, at, now);
             }
             Body::PdelayRespFollowUp { origin_ns, requesting } => {
                 self.peer_followed(&message, origin_ns, requesting);
@@ -170,10 +199,10 @@ impl Measuring {
     }
 
     /// Adds what a message tells to its half, and records the Sync where that makes it whole.
-    fn complete(&mut self, message: Message, tell: impl FnOnce(&mut HalfSync)) {
+    fn complete(&mut self, message: Message, now: Duration, tell: impl FnOnce(&mut HalfSync)) {
         let sequence = message.sequence;
         let place = self.halves.iter().rposition(|half| half.sequence == sequence).unwrap_or_else(|| {
-            self.halves.push_back(HalfSync { sequence, ..HalfSync::default() });
+            self.halves.push_back(HalfSync { sequence, since: now, sync: None, follow_up: None });
             self.halves.len() - 1
         });
         let half = &mut self.halves[place];
@@ -217,20 +246,27 @@ impl Measuring {
     /// The request that this answers: its number, and when it was sent.
     fn asked_by(&mut self, response: &Message, requesting: PortIdentity) -> Option<(u16, u64)> {
         let mine = requesting == self.identity;
-        let place = self.asked.iter().rposition(|&(sequence, _)| mine && sequence == response.sequence);
+        let place = self.asked.iter().rposition(|&(sequence, ..)| mine && sequence == response.sequence);
         let asked = place.and_then(|place| self.asked.remove(place));
         self.recording.counters.ignored += u64::from(asked.is_none());
-        asked
+        asked.map(|(sequence, sent, _)| (sequence, sent))
     }
 
-    fn peer_answered(&mut self, response: &Message, t2: u64, requesting: PortIdentity, at: Option<u64>) {
+    fn peer_answered(
+        &mut self,
+        response: &Message,
+        t2: u64,
+        requesting: PortIdentity,
+        at: Option<u64>,
+        now: Duration,
+    ) {
         let Some((sequence, t1)) = self.asked_by(response, requesting) else { return };
         let Some(t4) = at else {
             self.recording.counters.requests_without_stamp += 1;
             return;
         };
         let count_response = self.count(response.word, Direction::Reverse);
-        self.half_answered.push_back(PeerDelayRecord {
+        let record = PeerDelayRecord {
             sequence,
             source: self.identity,
             peer: response.source,
@@ -243,7 +279,8 @@ impl Measuring {
             count_request: 0,
             count_response,
             converted_ns: [0.0; 2],
-        });
+        };
+        self.half_answered.push_back((record, now));
         if self.half_answered.len() > PENDING {
             self.half_answered.pop_front();
             self.recording.counters.unanswered_requests += 1;
@@ -252,8 +289,8 @@ impl Measuring {
 
     fn peer_followed(&mut self, follow_up: &Message, t3: u64, requesting: PortIdentity) {
         let mine = requesting == self.identity;
-        let ours = |record: &PeerDelayRecord| mine && record.sequence == follow_up.sequence;
-        let Some(record) =
+        let ours = |(record, _): &(PeerDelayRecord, Duration)| mine && record.sequence == follow_up.sequence;
+        let Some((record, _)) =
             self.half_answered.iter().rposition(ours).and_then(|place| self.half_answered.remove(place))
         else {
             self.recording.counters.ignored += 1;
@@ -281,6 +318,72 @@ fn is_of_server(server: &mut Option<PortIdentity>, message: &Message) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    const SERVER: PortIdentity = PortIdentity([1; 10]);
+    const CLIENT: PortIdentity = PortIdentity([2; 10]);
+    const S: u64 = 1_000_000_000;
+
+    fn client(delay: DelayMechanism) -> Measuring {
+        Measuring::new(CLIENT, 0, Duration::from_millis(1), delay)
+    }
+
+    fn from_server(sequence: u16, flags: u16, body: Body) -> Result<Message, MessageError> {
+        let source = SERVER;
+        Ok(Message { domain: 0, flags, correction: 0, word: 0, source, sequence, log_interval: 0, body })
+    }
+
+    /// A Sync, and a Follow_Up, at so many seconds.
+    fn sync(measuring: &mut Measuring, sequence: u16, at_s: u64) {
+        let body = Body::Sync { origin_ns: 0 };
+        let now = Duration::from_secs(at_s);
+        measuring.take(from_server(sequence, flags::TWO_STEP, body), Some(at_s * S + 9), now);
+    }
+
+    fn follow_up(measuring: &mut Measuring, sequence: u16, at_s: u64) {
+        let body = Body::FollowUp { origin_ns: at_s * S };
+        measuring.take(from_server(sequence, 0, body), None, Duration::from_secs(at_s));
+    }
+
+    #[test]
+    fn a_half_never_meets_the_other_half_of_a_later_message() {
+        let delays = |measuring: &mut Measuring| {
+            let recording = measuring.finish();
+            let delays: Vec<_> = recording.syncs.iter().map(|sync| sync.t2 - sync.t1).collect();
+            (delays, recording.counters.incomplete_syncs)
+        };
+        // Its Follow_Up was lost; the number comes round.
+        let mut measuring = client(DelayMechanism::E2e);
+        sync(&mut measuring, 7, 1);
+        sync(&mut measuring, 7, 66);
+        follow_up(&mut measuring, 7, 66);
+        assert_eq!(delays(&mut measuring), (vec![9], 1));
+        // The server starts anew at once.
+        sync(&mut measuring, 0, 1);
+        sync(&mut measuring, 0, 3);
+        follow_up(&mut measuring, 0, 3);
+        assert_eq!(delays(&mut measuring), (vec![9], 1));
+        // The Sync was lost.
+        follow_up(&mut measuring, 7, 1);
+        sync(&mut measuring, 7, 66);
+        follow_up(&mut measuring, 7, 66);
+        assert_eq!(delays(&mut measuring), (vec![9], 1));
+        // Follow_Up may overtake.
+        follow_up(&mut measuring, 8, 70);
+        sync(&mut measuring, 8, 70);
+        assert_eq!(delays(&mut measuring), (vec![9], 0));
+    }
+
+    #[test]
+    fn a_request_whose_answer_was_lost_is_given_up() {
+        let mut measuring = client(DelayMechanism::E2e);
+        measuring.asked(7, Some(S), Duration::from_secs(1));
+        let body = Body::DelayResp { receive_ns: 66 * S, requesting: CLIENT };
+        sync(&mut measuring, 0, 65);
+        measuring.take(from_server(7, 0, body), None, Duration::from_secs(66));
+        let recording = measuring.finish();
+        assert_eq!(recording.delays, []);
+        assert_eq!((recording.counters.unanswered_requests, recording.counters.ignored), (1, 1));
+    }
 
     #[test]
     fn another_clients_request_makes_no_server() {

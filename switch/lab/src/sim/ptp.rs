@@ -104,7 +104,7 @@ impl PtpPair {
             self.next_request = self.interval_start + within(self.interval, &mut self.random);
             if let Some(request) = self.measuring.request() {
                 let sent = self.client.say(true, &request, now, net);
-                self.measuring.asked(request.sequence, sent);
+                self.measuring.asked(request.sequence, sent, Duration::from_nanos(now.0));
             }
         }
     }
@@ -118,7 +118,7 @@ impl PtpPair {
     pub(super) fn receive(&mut self, host: u32, message: &[u8], now: Nanos, net: &mut Net) {
         let message = Message::decode(message);
         if host == self.client.number {
-            self.measuring.take(message, Some(now.0));
+            self.measuring.take(message, Some(now.0), Duration::from_nanos(now.0));
         }
         if host == self.server.number
             && let Ok(message) = message
