@@ -266,13 +266,17 @@ impl Measuring {
             return;
         };
         let count_response = self.count(response.word, Direction::Reverse);
+        // A one-step peer has put its turnaround into correctionField, and nothing follows (clause 11.4.2): all of the
+        // delay there and back stands as the answer's.
+        let two_step = response.flags & flags::TWO_STEP != 0;
+        let (t2, t3) = if two_step { (t2, 0) } else { (t1, t1) };
         let record = PeerDelayRecord {
             sequence,
             source: self.identity,
             peer: response.source,
             t1,
             t2,
-            t3: 0,
+            t3,
             t4,
             correction_request: 0,
             correction_response: response.correction,
@@ -280,6 +284,10 @@ impl Measuring {
             count_response,
             converted_ns: [0.0; 2],
         };
+        if !two_step {
+            self.recording.peer_delays.push(record);
+            return;
+        }
         self.half_answered.push_back((record, now));
         if self.half_answered.len() > PENDING {
             self.half_answered.pop_front();
@@ -318,6 +326,7 @@ fn is_of_server(server: &mut Option<PortIdentity>, message: &Message) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::clock::{MarkScale, Saturation};
 
     const SERVER: PortIdentity = PortIdentity([1; 10]);
     const CLIENT: PortIdentity = PortIdentity([2; 10]);
@@ -371,6 +380,26 @@ mod tests {
         follow_up(&mut measuring, 8, 70);
         sync(&mut measuring, 8, 70);
         assert_eq!(delays(&mut measuring), (vec![9], 0));
+    }
+
+    #[test]
+    fn a_one_step_peer_s_answer_completes_the_exchange() {
+        let mut measuring = client(DelayMechanism::P2p);
+        let now = Duration::from_secs(1);
+        sync(&mut measuring, 0, 1);
+        follow_up(&mut measuring, 0, 1);
+        measuring.asked(7, Some(S), now);
+        // 50 us at the peer, 4 us either way.
+        let body = Body::PdelayResp { receive_ns: 0, requesting: CLIENT };
+        let answer = from_server(7, 0, body).map(|answer| Message { correction: 50_000 << 16, ..answer });
+        measuring.take(answer, Some(S + 58_000), now);
+        sync(&mut measuring, 1, 2);
+        follow_up(&mut measuring, 1, 2);
+        let recording = measuring.finish();
+        assert_eq!(recording.counters, ClientCounters::default());
+        let scale = MarkScale { delta_ps: 0, saturated_at: Saturation::both(0) };
+        let delays: Vec<_> = recording.samples(scale).iter().map(|sample| sample.raw_delay_ns).collect();
+        assert_eq!(delays, [4_000.0]);
     }
 
     #[test]

@@ -61,9 +61,9 @@ pub struct PeerDelayRecord {
     pub peer: PortIdentity,
     /// When the client sent the request, CLOCK_REALTIME in nanoseconds.
     pub t1: u64,
-    /// When the peer received it.
+    /// When the peer received it; `t1` of a one-step peer, which does not tell.
     pub t2: u64,
-    /// When the peer sent its answer.
+    /// When the peer sent its answer; `t1` of a one-step peer, whose `correction_response` has how long it took.
     pub t3: u64,
     /// When the client received that.
     pub t4: u64,
