@@ -14,6 +14,10 @@ const PENDING: usize = 8192;
 /// starts anew.
 const PATIENCE: Duration = Duration::from_secs(4);
 
+/// Completed Syncs of which a copy is known for one, for [`TWICE`]; after that the number is another's.
+const COMPLETED: usize = 8;
+const TWICE: Duration = Duration::from_millis(500);
+
 /// What came to nothing at a client.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct ClientCounters {
@@ -42,6 +46,8 @@ pub(crate) struct Measuring {
     /// The first server heard, by Sync, Follow_Up or Announce; the client stays with it.
     server: Option<PortIdentity>,
     halves: VecDeque<HalfSync>,
+    /// sequenceIds of the Syncs that were completed last, and when: what comes of them again comes twice.
+    completed: VecDeque<(u16, Duration)>,
     /// sequenceId and transmit stamp of requests on their way, and since when.
     asked: VecDeque<(u16, u64, Duration)>,
     /// Those whose Pdelay_Resp is there, but no Pdelay_Resp_Follow_Up, and since when.
@@ -70,6 +76,7 @@ impl Measuring {
             sequence: 0,
             server: None,
             halves: VecDeque::new(),
+            completed: VecDeque::new(),
             asked: VecDeque::new(),
             half_answered: VecDeque::new(),
             recording: Recording { domain, ..Recording::default() },
@@ -130,6 +137,7 @@ impl Measuring {
 
     /// Gives up what has waited too long.
     fn give_up(&mut self, now: Duration) {
+        while self.completed.pop_front_if(|(_, at)| now.saturating_sub(*at) > TWICE).is_some() {}
         let counters = &mut self.recording.counters;
         let late = |since: Duration| now.saturating_sub(since) > PATIENCE;
         while self.halves.pop_front_if(|half| late(half.since)).is_some() {
@@ -161,9 +169,13 @@ impl Measuring {
                 };
                 let count = self.count(message.word, Direction::Reverse);
                 let two_step = message.flags & flags::TWO_STEP != 0;
-                // The one that it replaces, of the same number, came to nothing.
-                let replaced = |half: &HalfSync| half.sequence == message.sequence && half.sync.is_some();
-                if let Some(place) = self.halves.iter().rposition(replaced) {
+                let same = |half: &HalfSync| half.sequence == message.sequence && half.sync.is_some();
+                if let Some(place) = self.halves.iter().rposition(same) {
+                    if now.saturating_sub(self.halves[place].since) <= TWICE {
+                        self.recording.counters.ignored += 1;
+                        return;
+                    }
+                    // Another of the same number came to nothing.
                     self.halves.remove(place);
                     self.recording.counters.incomplete_syncs += 1;
                 }
@@ -201,6 +213,10 @@ impl Measuring {
     /// Adds what a message tells to its half, and records the Sync where that makes it whole.
     fn complete(&mut self, message: Message, now: Duration, tell: impl FnOnce(&mut HalfSync)) {
         let sequence = message.sequence;
+        if self.completed.iter().any(|&(completed, _)| completed == sequence) {
+            self.recording.counters.ignored += 1;
+            return;
+        }
         let place = self.halves.iter().rposition(|half| half.sequence == sequence).unwrap_or_else(|| {
             self.halves.push_back(HalfSync { sequence, since: now, sync: None, follow_up: None });
             self.halves.len() - 1
@@ -210,6 +226,10 @@ impl Measuring {
         if let HalfSync { sync: Some((t2, in_sync, count)), follow_up: Some((t1, in_follow_up)), .. } = *half
         {
             self.halves.remove(place);
+            self.completed.push_back((sequence, now));
+            if self.completed.len() > COMPLETED {
+                self.completed.pop_front();
+            }
             self.recording.syncs.push(SyncRecord {
                 sequence,
                 source: message.source,
@@ -367,19 +387,39 @@ mod tests {
         follow_up(&mut measuring, 7, 66);
         assert_eq!(delays(&mut measuring), (vec![9], 1));
         // The server starts anew at once.
-        sync(&mut measuring, 0, 1);
-        sync(&mut measuring, 0, 3);
-        follow_up(&mut measuring, 0, 3);
+        sync(&mut measuring, 0, 101);
+        sync(&mut measuring, 0, 103);
+        follow_up(&mut measuring, 0, 103);
         assert_eq!(delays(&mut measuring), (vec![9], 1));
         // The Sync was lost.
-        follow_up(&mut measuring, 7, 1);
-        sync(&mut measuring, 7, 66);
-        follow_up(&mut measuring, 7, 66);
+        follow_up(&mut measuring, 7, 201);
+        sync(&mut measuring, 7, 266);
+        follow_up(&mut measuring, 7, 266);
         assert_eq!(delays(&mut measuring), (vec![9], 1));
         // Follow_Up may overtake.
-        follow_up(&mut measuring, 8, 70);
-        sync(&mut measuring, 8, 70);
+        follow_up(&mut measuring, 8, 270);
+        sync(&mut measuring, 8, 270);
         assert_eq!(delays(&mut measuring), (vec![9], 0));
+    }
+
+    #[test]
+    fn what_comes_twice_is_ignored() {
+        let mut measuring = client(DelayMechanism::E2e);
+        let one_step = Body::Sync { origin_ns: S };
+        sync(&mut measuring, 6, 1);
+        for _ in 0..2 {
+            sync(&mut measuring, 6, 1);
+            follow_up(&mut measuring, 6, 1);
+            measuring.take(from_server(7, 0, one_step), Some(S + 5), Duration::from_secs(1));
+        }
+        let recording = measuring.finish();
+        let sequences: Vec<_> = recording.syncs.iter().map(|sync| sync.sequence).collect();
+        assert_eq!(sequences, [6, 7]);
+        assert_eq!(recording.counters, ClientCounters { ignored: 4, ..ClientCounters::default() });
+        // The same number, of a server that has started anew.
+        sync(&mut measuring, 6, 2);
+        follow_up(&mut measuring, 6, 2);
+        assert_eq!(measuring.finish().syncs.len(), 1);
     }
 
     #[test]
