@@ -10,6 +10,7 @@ use plimsoll_lab::clock::{
     Saturation, Server, ServerConfig, ServerReport, Transport,
     message::{Body, Message, PortIdentity, flags},
 };
+use rustix::time::{ClockId, clock_gettime};
 use std::{
     io::{BufRead, BufReader},
     process::{Command, Stdio},
@@ -91,6 +92,35 @@ fn over_a_cable_ntp_measures_the_true_offset() {
         assert!(samples.iter().all(|s| s.t1 < s.t2 && s.t3 < s.t4), "times of both ends, in their order");
         assert_eq!((seen.counters.invalid_words, served.invalid_words), (0, 0));
     }
+}
+
+#[test]
+fn an_ntp_server_that_has_answered_sleeps_until_it_is_asked_again() {
+    let cable = Cable::new();
+    let open = || NtpServer::open(ServerConfig::new(ONE, Transport::NtpV4)).unwrap();
+    let mut serving = cable.one.run_in(open).unwrap();
+    let open =
+        || NtpClient::open(ClientConfig::new(TWO, Transport::NtpV4), "10.77.0.1".parse().unwrap()).unwrap();
+    let mut client = cable.two.run_in(open).unwrap();
+    let (asked, stop) = (AtomicBool::new(false), AtomicBool::new(false));
+    let (seen, busy) = thread::scope(|scope| {
+        let server = scope.spawn(|| {
+            let served = serving.run(&stop).unwrap();
+            let busy = clock_gettime(ClockId::ThreadCPUTime);
+            assert!(served.delay_requests > 4, "{served:?}");
+            Duration::new(busy.tv_sec as u64, busy.tv_nsec as u32)
+        });
+        let client = scope.spawn(|| client.run(&asked).unwrap());
+        thread::sleep(Duration::from_millis(500));
+        asked.store(true, Ordering::Relaxed);
+        let seen = client.join().unwrap();
+        thread::sleep(Duration::from_secs(2));
+        stop.store(true, Ordering::Relaxed);
+        (seen, server.join().unwrap())
+    });
+    assert!(!seen.exchanges.is_empty());
+    println!("{busy:?} of CPU time");
+    assert!(busy < Duration::from_millis(500), "{busy:?} of CPU time, of 2.5 s");
 }
 
 #[test]

@@ -6,7 +6,7 @@ use super::{
     asking::{Asking, answer},
     client::Asks,
     ntp::{self, Mode, PORT, Packet, from_unix, to_unix},
-    socket::{control, failed, read, sent_at, stamp, wait},
+    socket::{control, failed, read, sent_at, stamp, stamp_received, wait},
 };
 use nix::sys::socket::{setsockopt, sockopt::BindToDevice};
 use plimsoll_port::netlink::Netlink;
@@ -45,7 +45,8 @@ impl NtpClient {
     /// # Errors
     /// [`ClockError`] where the interface or the socket is not to be had.
     pub fn open(config: ClientConfig, server: IpAddr) -> Result<Self, ClockError> {
-        let (socket, identity) = open(&config.interface, server.is_ipv4(), 0)?;
+        let stamps = |socket: &OwnedFd| stamp(socket, Stamps::Software);
+        let (socket, identity) = open(&config.interface, server.is_ipv4(), 0, stamps)?;
         connect(&socket, &SocketAddr::from((server, PORT)))
             .map_err(|e| failed(&config.interface, "connect", e.into()))?;
         let asking = Asking::new(identity, PortIdentity([0; 10]), config.interval);
@@ -112,7 +113,8 @@ impl NtpServer {
     /// # Errors
     /// [`ClockError`] where the interface or the socket is not to be had: another server may have port 123.
     pub fn open(config: ServerConfig) -> Result<Self, ClockError> {
-        let (socket, _) = open(&config.interface, config.transport != Transport::NtpV6, PORT)?;
+        let v4 = config.transport != Transport::NtpV6;
+        let (socket, _) = open(&config.interface, v4, PORT, stamp_received)?;
         Ok(Self { interface: config.interface, socket, control: control() })
     }
 
@@ -160,8 +162,13 @@ fn now() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |d| d.as_nanos() as u64)
 }
 
-/// A stamping UDP socket on an interface, and an identity made of that interface's address.
-fn open(interface: &str, v4: bool, port: u16) -> Result<(OwnedFd, PortIdentity), ClockError> {
+/// A UDP socket on an interface that stamps so, and an identity made of that interface's address.
+fn open(
+    interface: &str,
+    v4: bool,
+    port: u16,
+    stamps: impl Fn(&OwnedFd) -> io::Result<()>,
+) -> Result<(OwnedFd, PortIdentity), ClockError> {
     let link = Netlink::open()?.link(interface)?;
     let make = || {
         let (family, any) = if v4 {
@@ -175,7 +182,7 @@ fn open(interface: &str, v4: bool, port: u16) -> Result<(OwnedFd, PortIdentity),
             sockopt::set_ipv6_v6only(&socket, true)?;
         }
         bind(&socket, &any)?;
-        stamp(&socket, Stamps::Software)?;
+        stamps(&socket)?;
         io::Result::Ok(socket)
     };
     let socket = make().map_err(|source| ClockError::Call {

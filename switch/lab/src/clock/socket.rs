@@ -231,7 +231,15 @@ pub(super) fn failed(interface: &str, call: &'static str, source: io::Error) -> 
     ClockError::Call { interface: interface.to_owned(), call, remedy, source }
 }
 
-/// Makes the kernel, or the interface, stamp what the socket sends and receives.
+/// Makes the kernel stamp what the socket receives. What it sends leaves no copy in the error queue, which somebody
+/// would have to read.
+pub(super) fn stamp_received(socket: &OwnedFd) -> io::Result<()> {
+    let flags = TimestampingFlag::SOF_TIMESTAMPING_RX_SOFTWARE | TimestampingFlag::SOF_TIMESTAMPING_SOFTWARE;
+    setsockopt(socket, Timestamping, &flags).map_err(Into::into)
+}
+
+/// Makes the kernel, or the interface, stamp what the socket sends and receives; each stamp of a message sent is to be
+/// read ([`sent_at`]).
 pub(super) fn stamp(socket: &OwnedFd, stamps: Stamps) -> io::Result<()> {
     let flags = match stamps {
         Stamps::Software => {
