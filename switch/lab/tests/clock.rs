@@ -5,11 +5,15 @@
 mod common;
 
 use common::{Bare, Cable, ONE, TWO, message};
+use etherparse::PacketBuilder;
+use plimsoll_core::wire::word::Word;
 use plimsoll_lab::clock::{
     Client, ClientConfig, ClockReport, DelayMechanism, MarkScale, NtpClient, NtpServer, Recording,
     Saturation, Server, ServerConfig, ServerReport, Transport,
     message::{Body, Message, PortIdentity, flags},
+    ntp,
 };
+use plimsoll_port::{netlink::Netlink, packet};
 use rustix::time::{ClockId, clock_gettime};
 use std::{
     io::{BufRead, BufReader},
@@ -121,6 +125,45 @@ fn an_ntp_server_that_has_answered_sleeps_until_it_is_asked_again() {
     assert!(!seen.exchanges.is_empty());
     println!("{busy:?} of CPU time");
     assert!(busy < Duration::from_millis(500), "{busy:?} of CPU time, of 2.5 s");
+}
+
+#[test]
+fn a_request_that_cannot_be_answered_ends_no_ntp_server() {
+    let cable = Cable::new();
+    let open = || NtpServer::open(ServerConfig::new(ONE, Transport::NtpV4)).unwrap();
+    let mut serving = cable.one.run_in(open).unwrap();
+    let open =
+        || NtpClient::open(ClientConfig::new(TWO, Transport::NtpV4), "10.77.0.1".parse().unwrap()).unwrap();
+    let mut client = cable.two.run_in(open).unwrap();
+    let mac = |namespace, name: &str| Netlink::open_in(namespace).unwrap().link(name).unwrap().mac.unwrap();
+    let mut request = Vec::new();
+    PacketBuilder::ethernet2(mac(&cable.two, TWO), mac(&cable.one, ONE))
+        .ipv4([10, 77, 0, 2], [10, 77, 0, 1], 64)
+        .udp(0, ntp::PORT)
+        .write(&mut request, &ntp_request())
+        .unwrap();
+    let index = Netlink::open_in(&cable.two).unwrap().link(TWO).unwrap().index;
+    let raw = cable.two.run_in(|| packet::open(index, None, &[]).unwrap()).unwrap();
+    let stop = AtomicBool::new(false);
+    let (served, seen) = thread::scope(|scope| {
+        let server = scope.spawn(|| serving.run(&stop).unwrap());
+        rustix::net::send(&raw, &request, rustix::net::SendFlags::empty()).unwrap();
+        thread::sleep(Duration::from_millis(200));
+        let client = scope.spawn(|| client.run(&stop).unwrap());
+        thread::sleep(Duration::from_millis(500));
+        stop.store(true, Ordering::Relaxed);
+        (server.join().unwrap(), client.join().unwrap())
+    });
+    assert_eq!(served.answers_refused, 1, "from port 0: {served:?}");
+    assert!(!seen.exchanges.is_empty() && served.delay_requests >= seen.exchanges.len() as u64);
+}
+
+/// A request of the built-in client's form.
+fn ntp_request() -> Vec<u8> {
+    let word = Word::IntegerBoth { forward: 0, reverse: 0 }.encode();
+    let mode = ntp::Mode::Client;
+    let packet = ntp::Packet { mode, origin_ns: 0, receive_ns: 0, transmit_ns: 1, poll: 0, word };
+    packet.encode().to_vec()
 }
 
 #[test]

@@ -137,7 +137,9 @@ impl NtpServer {
                         if let Err(error) =
                             sendto(&self.socket, &response.encode(), SendFlags::empty(), &from)
                         {
-                            refused(error).map_err(|e| fail("sendto", e))?;
+                            unanswered(error).map_err(|e| fail("sendto", e))?;
+                            report.delay_requests -= 1;
+                            report.answers_refused += 1;
                         }
                     }
                     (Some(_), _, None) => report.delay_requests_without_stamp += 1,
@@ -153,8 +155,19 @@ impl NtpServer {
 fn refused(error: rustix::io::Errno) -> io::Result<Option<u64>> {
     use rustix::io::Errno;
     match error {
-        Errno::NOBUFS | Errno::AGAIN | Errno::INTR | Errno::CONNREFUSED => Ok(None),
+        // PERM: a firewall drops it.
+        Errno::NOBUFS | Errno::AGAIN | Errno::INTR | Errno::CONNREFUSED | Errno::PERM => Ok(None),
         error => Err(error.into()),
+    }
+}
+
+/// An answer that the kernel did not take: who asks may have an address or a port that nothing can be sent to. An error
+/// only where the interface is gone.
+fn unanswered(error: rustix::io::Errno) -> io::Result<()> {
+    use rustix::io::Errno;
+    match error {
+        Errno::NETDOWN | Errno::NODEV | Errno::NXIO | Errno::BADF => Err(error.into()),
+        _ => Ok(()),
     }
 }
 

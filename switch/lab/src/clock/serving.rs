@@ -27,6 +27,8 @@ pub struct ServerReport {
     pub delay_requests: u64,
     /// Those without a receive stamp, and Pdelay_Reqs whose answer got no transmit stamp: not answered, or not in full.
     pub delay_requests_without_stamp: u64,
+    /// Answers to NTP requests that the kernel did not take: to an address or a port that nothing can be sent to.
+    pub answers_refused: u64,
     /// Delay_Reqs with a marking word of no valid mode: answered, the word sent back as it is.
     pub invalid_words: u64,
     /// Messages that are none, of another domain, or not for a server.

@@ -209,7 +209,8 @@ impl Sockets {
         use rustix::io::Errno;
         match result {
             Ok(_) => Ok(true),
-            Err(Errno::NOBUFS | Errno::AGAIN | Errno::INTR) => Ok(false),
+            // PERM: a firewall drops it.
+            Err(Errno::NOBUFS | Errno::AGAIN | Errno::INTR | Errno::PERM) => Ok(false),
             Err(error) => Err(self.failed(call, error.into())),
         }
     }
