@@ -17,6 +17,7 @@ use plimsoll_port::{netlink::Netlink, packet};
 use rustix::time::{ClockId, clock_gettime};
 use std::{
     io::{BufRead, BufReader},
+    net::IpAddr,
     process::{Command, Stdio},
     sync::atomic::{AtomicBool, Ordering},
     thread,
@@ -125,6 +126,40 @@ fn an_ntp_server_that_has_answered_sleeps_until_it_is_asked_again() {
     assert!(!seen.exchanges.is_empty());
     println!("{busy:?} of CPU time");
     assert!(busy < Duration::from_millis(500), "{busy:?} of CPU time, of 2.5 s");
+}
+
+#[test]
+fn an_ntp_server_answers_from_the_address_that_was_asked() {
+    for (transport, second, prefix) in
+        [(Transport::NtpV4, "10.77.0.9", 24), (Transport::NtpV6, "fd00:77::9", 64)]
+    {
+        let cable = Cable::new();
+        let second: IpAddr = second.parse().unwrap();
+        let mut netlink = Netlink::open_in(&cable.one).unwrap();
+        let link = netlink.link(ONE).unwrap();
+        netlink.add_address(&link, second, prefix).unwrap();
+        let first: IpAddr = if second.is_ipv4() { "10.77.0.1" } else { "fd00:77::1" }.parse().unwrap();
+        let open = || NtpServer::open(ServerConfig::new(ONE, transport)).unwrap();
+        let mut serving = cable.one.run_in(open).unwrap();
+        let stop = AtomicBool::new(false);
+        let exchanges = thread::scope(|scope| {
+            scope.spawn(|| serving.run(&stop).unwrap());
+            let exchanges = [first, second].map(|server| {
+                let open = || NtpClient::open(ClientConfig::new(TWO, transport), server).unwrap();
+                let mut client = cable.two.run_in(open).unwrap();
+                let enough = AtomicBool::new(false);
+                thread::scope(|scope| {
+                    let client = scope.spawn(|| client.run(&enough).unwrap());
+                    thread::sleep(Duration::from_millis(500));
+                    enough.store(true, Ordering::Relaxed);
+                    client.join().unwrap().exchanges.len()
+                })
+            });
+            stop.store(true, Ordering::Relaxed);
+            exchanges
+        });
+        assert!(exchanges.iter().all(|&count| count > 4), "{transport}: {exchanges:?}");
+    }
 }
 
 #[test]

@@ -6,15 +6,14 @@ use super::{
     asking::{Asking, answer},
     client::Asks,
     ntp::{self, Mode, PORT, Packet, from_unix, to_unix},
-    socket::{control, failed, read, sent_at, stamp, stamp_received, wait},
+    socket::{control, failed, read, send_from, sent_at, stamp, stamp_received, tell_addresses, wait},
 };
 use nix::sys::socket::{setsockopt, sockopt::BindToDevice};
 use plimsoll_port::netlink::Netlink;
 use rustix::{
     event::{PollFd, PollFlags},
     net::{
-        AddressFamily, SendFlags, SocketFlags, SocketType, bind, connect, ipproto, send, sendto, socket_with,
-        sockopt,
+        AddressFamily, SendFlags, SocketFlags, SocketType, bind, connect, ipproto, send, socket_with, sockopt,
     },
 };
 use std::{
@@ -45,8 +44,8 @@ impl NtpClient {
     /// # Errors
     /// [`ClockError`] where the interface or the socket is not to be had.
     pub fn open(config: ClientConfig, server: IpAddr) -> Result<Self, ClockError> {
-        let stamps = |socket: &OwnedFd| stamp(socket, Stamps::Software);
-        let (socket, identity) = open(&config.interface, server.is_ipv4(), 0, stamps)?;
+        let options = |socket: &OwnedFd| stamp(socket, Stamps::Software);
+        let (socket, identity) = open(&config.interface, server.is_ipv4(), 0, options)?;
         connect(&socket, &SocketAddr::from((server, PORT)))
             .map_err(|e| failed(&config.interface, "connect", e.into()))?;
         let asking = Asking::new(identity, PortIdentity([0; 10]), config.interval);
@@ -114,7 +113,11 @@ impl NtpServer {
     /// [`ClockError`] where the interface or the socket is not to be had: another server may have port 123.
     pub fn open(config: ServerConfig) -> Result<Self, ClockError> {
         let v4 = config.transport != Transport::NtpV6;
-        let (socket, _) = open(&config.interface, v4, PORT, stamp_received)?;
+        let options = |socket: &OwnedFd| {
+            stamp_received(socket)?;
+            tell_addresses(socket, v4)
+        };
+        let (socket, _) = open(&config.interface, v4, PORT, options)?;
         Ok(Self { interface: config.interface, socket, control: control() })
     }
 
@@ -134,10 +137,8 @@ impl NtpServer {
                 match (request, received.from, received.at) {
                     (Some(request), Some(from), Some(at)) => {
                         let response = answer(&request, from_unix(at), from_unix(now()), &mut report);
-                        if let Err(error) =
-                            sendto(&self.socket, &response.encode(), SendFlags::empty(), &from)
-                        {
-                            unanswered(error).map_err(|e| fail("sendto", e))?;
+                        if let Err(error) = send_from(&self.socket, received.to, from, &response.encode()) {
+                            unanswered(error).map_err(|e| fail("sendmsg", e))?;
                             report.delay_requests -= 1;
                             report.answers_refused += 1;
                         }
@@ -175,12 +176,12 @@ fn now() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |d| d.as_nanos() as u64)
 }
 
-/// A UDP socket on an interface that stamps so, and an identity made of that interface's address.
+/// A UDP socket on an interface, with these options, and an identity made of that interface's address.
 fn open(
     interface: &str,
     v4: bool,
     port: u16,
-    stamps: impl Fn(&OwnedFd) -> io::Result<()>,
+    options: impl Fn(&OwnedFd) -> io::Result<()>,
 ) -> Result<(OwnedFd, PortIdentity), ClockError> {
     let link = Netlink::open()?.link(interface)?;
     let make = || {
@@ -195,7 +196,7 @@ fn open(
             sockopt::set_ipv6_v6only(&socket, true)?;
         }
         bind(&socket, &any)?;
-        stamps(&socket)?;
+        options(&socket)?;
         io::Result::Ok(socket)
     };
     let socket = make().map_err(|source| ClockError::Call {

@@ -12,8 +12,9 @@ use etherparse::{EtherType, Ethernet2Header};
 use nix::{
     errno::Errno,
     sys::socket::{
-        ControlMessageOwned, MsgFlags, SockaddrStorage, TimestampingFlag, recvmsg, setsockopt,
-        sockopt::{BindToDevice, Timestamping},
+        ControlMessage, ControlMessageOwned, MsgFlags, SockaddrStorage, TimestampingFlag, recvmsg, sendmsg,
+        setsockopt,
+        sockopt::{BindToDevice, Ipv4PacketInfo, Ipv6RecvPacketInfo, Timestamping},
     },
 };
 use plimsoll_port::{
@@ -30,8 +31,8 @@ use rustix::{
 };
 use std::{
     ffi::OsString,
-    io::{self, IoSliceMut},
-    net::{Ipv4Addr, Ipv6Addr, SocketAddr},
+    io::{self, IoSlice, IoSliceMut},
+    net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr},
     os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd},
     time::{Duration, Instant},
 };
@@ -54,7 +55,7 @@ const STAMP_PATIENCE: Duration = Duration::from_millis(50);
 const ETHERNET: usize = 14;
 /// Longer than any message for us with the headers that the error queue returns; a longer one is cut, and refused.
 const BUFFER: usize = 512;
-/// Room for a stamp of three times and an error with an IPv6 address.
+/// Room for a stamp of three times, an error with an IPv6 address, and an address of ours.
 const CONTROL: usize = 256;
 
 /// The sockets of one clock on one interface.
@@ -86,6 +87,8 @@ pub(super) struct Stamped {
     pub(super) at: Option<u64>,
     /// Who sent it, of UDP.
     pub(super) from: Option<SocketAddr>,
+    /// Which of our addresses it came to, and by which interface; `None` where the socket does not tell.
+    pub(super) to: Option<(IpAddr, u32)>,
 }
 
 impl Sockets {
@@ -294,23 +297,72 @@ pub(super) fn read(socket: &OwnedFd, control: &mut [u8], error_queue: bool) -> i
     let mut parts = [IoSliceMut::new(&mut octets)];
     let flags = MsgFlags::MSG_DONTWAIT | queue;
     let received = recvmsg::<SockaddrStorage>(socket.as_raw_fd(), &mut parts, Some(control), flags);
-    let (length, at, from) = match received {
+    let (length, at, from, to) = match received {
         Ok(message) => {
-            let mut at = None;
+            let (mut at, mut to) = (None, None);
             for part in message.cmsgs().into_iter().flatten() {
-                if let ControlMessageOwned::ScmTimestampsns(stamps) = part {
+                match part {
                     // One of them, as was asked for.
-                    at = nanoseconds(stamps.hw_raw).or_else(|| nanoseconds(stamps.system));
+                    ControlMessageOwned::ScmTimestampsns(stamps) => {
+                        at = nanoseconds(stamps.hw_raw).or_else(|| nanoseconds(stamps.system));
+                    }
+                    ControlMessageOwned::Ipv4PacketInfo(info) => {
+                        let address = Ipv4Addr::from_bits(u32::from_be(info.ipi_spec_dst.s_addr));
+                        to = Some((address.into(), info.ipi_ifindex as u32));
+                    }
+                    ControlMessageOwned::Ipv6PacketInfo(info) => {
+                        to = Some((Ipv6Addr::from(info.ipi6_addr.s6_addr).into(), info.ipi6_ifindex));
+                    }
+                    _ => {}
                 }
             }
-            (message.bytes, at, message.address.and_then(address))
+            (message.bytes, at, message.address.and_then(address), to)
         }
         // ECONNREFUSED and its like: an answer to an earlier message, not to this call.
         Err(Errno::EAGAIN | Errno::EINTR | Errno::ECONNREFUSED) => return Ok(None),
         Err(error) => return Err(error.into()),
     };
     octets.truncate(length);
-    Ok(Some(Stamped { octets, at, from }))
+    Ok(Some(Stamped { octets, at, from, to }))
+}
+
+/// Makes the kernel tell with each packet which of our addresses it came to.
+pub(super) fn tell_addresses(socket: &OwnedFd, v4: bool) -> io::Result<()> {
+    if v4 {
+        setsockopt(socket, Ipv4PacketInfo, &true)?;
+    } else {
+        setsockopt(socket, Ipv6RecvPacketInfo, &true)?;
+    }
+    Ok(())
+}
+
+/// Sends from the address of ours that was asked: who asks looks whom an answer is from. Without it from that which the
+/// kernel takes.
+pub(super) fn send_from(
+    socket: &OwnedFd,
+    ours: Option<(IpAddr, u32)>,
+    to: SocketAddr,
+    octets: &[u8],
+) -> rustix::io::Result<()> {
+    let (v4, v6);
+    let info = match ours {
+        None => None,
+        Some((IpAddr::V4(address), _)) => {
+            let [here, nowhere] = [address.to_bits().to_be(), 0].map(|s_addr| libc::in_addr { s_addr });
+            v4 = libc::in_pktinfo { ipi_ifindex: 0, ipi_spec_dst: here, ipi_addr: nowhere };
+            Some(ControlMessage::Ipv4PacketInfo(&v4))
+        }
+        Some((IpAddr::V6(address), interface)) => {
+            let here = libc::in6_addr { s6_addr: address.octets() };
+            v6 = libc::in6_pktinfo { ipi6_addr: here, ipi6_ifindex: interface };
+            Some(ControlMessage::Ipv6PacketInfo(&v6))
+        }
+    };
+    let parts = [IoSlice::new(octets)];
+    let to = SockaddrStorage::from(to);
+    sendmsg(socket.as_raw_fd(), &parts, info.as_slice(), MsgFlags::empty(), Some(&to))
+        .map(drop)
+        .map_err(|errno| rustix::io::Errno::from_raw_os_error(errno as i32))
 }
 
 fn address(storage: SockaddrStorage) -> Option<SocketAddr> {
