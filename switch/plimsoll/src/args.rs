@@ -373,6 +373,10 @@ pub(crate) struct Clock {
     /// Delay that one mark stands for. A client compensates with it; a server adds it to its Delay_Resp's correction
     #[arg(long)]
     pub(crate) delta: Option<Span>,
+    /// Largest count that a client believes: N, or the sum of all R on the way where that is less. n*delta is at most 1 s in
+    /// any case
+    #[arg(long, value_name = "N", requires = "delta", value_parser = counter_max)]
+    pub(crate) counter_max: Option<u32>,
     /// What a client also makes of its offsets, over the last exchanges
     #[arg(long, default_value = "none")]
     pub(crate) filter: FilterArg,
@@ -391,6 +395,15 @@ pub(crate) struct Clock {
     /// A client's samples and summary, or a server's counters, as JSON
     #[arg(long)]
     pub(crate) json: bool,
+}
+
+/// N, as of a switch.
+fn counter_max(text: &str) -> Result<u32, String> {
+    let most = plimsoll_core::config::MAX_COUNT;
+    text.parse()
+        .ok()
+        .filter(|n| (1..=most).contains(n))
+        .ok_or_else(|| format!("write 1 to {most} (2^30 - 1)"))
 }
 
 /// M: as many as a file may say.

@@ -11,7 +11,7 @@ use std::{
 };
 
 use anyhow::{Result, bail};
-use plimsoll_core::Span;
+use plimsoll_core::{Span, config::MAX_COUNT};
 use plimsoll_lab::clock::{
     Client, ClientConfig, ClientCounters, ClockReport, ClockSample, DelayMechanism, FilterChoice, MarkScale,
     NtpClient, NtpServer, OffsetStatistics, Saturation, Server, ServerConfig, Stamps, Transport,
@@ -111,6 +111,14 @@ fn protocol(args: &Clock) -> &'static str {
     if args.transport.is_ntp() { "NTP" } else { "PTP" }
 }
 
+/// What a mark means. Without delta it counts for nothing.
+fn scale(args: &Clock) -> MarkScale {
+    MarkScale {
+        delta_ps: args.delta.map_or(0, |delta| delta.ps),
+        saturated_at: Saturation::both(args.counter_max.unwrap_or(MAX_COUNT)),
+    }
+}
+
 /// Measures until the end; the exchanges, and what came to nothing.
 fn measure(args: &Clock, stop: &AtomicBool) -> Result<(Vec<ClockSample>, ClientCounters)> {
     let config = ClientConfig {
@@ -120,11 +128,7 @@ fn measure(args: &Clock, stop: &AtomicBool) -> Result<(Vec<ClockSample>, ClientC
         interval: Duration::from_nanos(args.interval.nanos()),
         ..ClientConfig::new(&args.interface, args.transport)
     };
-    // Without delta a mark counts for nothing.
-    let scale = MarkScale {
-        delta_ps: args.delta.map_or(0, |delta| delta.ps),
-        saturated_at: Saturation::both(u32::MAX),
-    };
+    let scale = scale(args);
     let (protocol, transport) = (protocol(args), args.transport);
     let told = || {
         writeln!(Note, "{protocol} client on {}, {transport}, free running; SIGINT ends it", args.interface);
@@ -217,4 +221,34 @@ impl From<FilterArg> for Filter {
 
 fn us(ns: f64) -> f64 {
     ns / 1000.0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::args::{Args, Command};
+    use clap::Parser;
+
+    fn read(rest: &str) -> Result<Clock, String> {
+        let all = format!("plimsoll clock --interface a {rest}");
+        let args = Args::try_parse_from(all.split_whitespace()).map_err(|error| error.to_string())?;
+        match args.command {
+            Command::Clock(clock) => Ok(clock),
+            _ => Err("another command".into()),
+        }
+    }
+
+    #[test]
+    fn a_client_believes_no_more_than_it_is_told() {
+        let of = |rest: &str| read(&format!("--role client {rest}")).map(|clock| scale(&clock).saturated_at);
+        assert_eq!(of("--delta 10us --counter-max 128"), Ok(Saturation::both(128)));
+        assert_eq!(of("--delta 10us"), Ok(Saturation::both((1 << 30) - 1)));
+        for (rest, told) in [
+            ("--delta 10us --counter-max 0", "write 1 to 1073741823"),
+            ("--delta 10us --counter-max 1073741824", "write 1 to 1073741823"),
+            ("--counter-max 5", "--delta"),
+        ] {
+            assert!(of(rest).is_err_and(|error| error.contains(told)), "{rest}");
+        }
+    }
 }
