@@ -1,12 +1,12 @@
 //! The command line.
 
-use std::{net::IpAddr, path::PathBuf};
+use std::{net::IpAddr, path::PathBuf, time::Duration};
 
 use clap::builder::{PathBufValueParser, TypedValueParser};
 use clap::{Args as ClapArgs, Parser, Subcommand, ValueEnum};
 use plimsoll_core::Span;
 use plimsoll_lab::{
-    clock::{DelayMechanism, FilterChoice, Stamps, Transport},
+    clock::{DelayMechanism, FilterChoice, INTERVALS, Stamps, Transport},
     record::RecordFile,
 };
 
@@ -367,8 +367,8 @@ pub(crate) struct Clock {
     /// The NTP server's address, which a client over ntp4 or ntp6 asks
     #[arg(long, value_name = "ADDRESS")]
     pub(crate) server: Option<IpAddr>,
-    /// Interval of Sync and of requests
-    #[arg(long, default_value = "15625us")]
+    /// Interval of Sync and of requests, 1ms to 10s
+    #[arg(long, default_value = "15625us", value_parser = interval)]
     pub(crate) interval: Span,
     /// Delay that one mark stands for. A client compensates with it; a server adds it to its Delay_Resp's correction
     #[arg(long)]
@@ -395,6 +395,13 @@ pub(crate) struct Clock {
     /// A client's samples and summary, or a server's counters, as JSON
     #[arg(long)]
     pub(crate) json: bool,
+}
+
+/// Of a clock's messages: as long as a file may say.
+fn interval(text: &str) -> Result<Span, String> {
+    let span: Span = text.parse().map_err(|e| format!("{e}"))?;
+    let takes = INTERVALS.contains(&Duration::from_nanos(span.nanos()));
+    if takes { Ok(span) } else { Err("write 1ms to 10s".into()) }
 }
 
 /// N, as of a switch.

@@ -251,4 +251,16 @@ mod tests {
             assert!(of(rest).is_err_and(|error| error.contains(told)), "{rest}");
         }
     }
+
+    #[test]
+    fn intervals_are_those_of_labs() {
+        for (text, taken) in
+            [("0us", false), ("400ps", false), ("999us", false), ("1ms", true), ("10s", true), ("11s", false)]
+        {
+            let read = read(&format!("--role server --interval {text}"));
+            assert_eq!(read.is_ok(), taken, "{text}");
+            assert!(read.map_or_else(|error| error.contains("write 1ms to 10s"), |_| true), "{text}");
+        }
+        assert!(read("--role server --interval 15").is_err_and(|error| error.contains("unit")));
+    }
 }

@@ -42,8 +42,10 @@ pub(crate) use serving::{ANNOUNCE_INTERVAL, Serving};
 pub use stamps::Stamps;
 pub use transport::Transport;
 
-use std::time::Duration;
+use std::{ops::RangeInclusive, time::Duration};
 
+/// What a clock's interval may be.
+pub const INTERVALS: RangeInclusive<Duration> = Duration::from_millis(1)..=Duration::from_secs(10);
 /// 64 messages a second, logMessageInterval -6.
 pub const DEFAULT_INTERVAL: Duration = Duration::from_micros(15_625);
 

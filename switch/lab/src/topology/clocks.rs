@@ -7,18 +7,17 @@ use super::flows::stream;
 use super::marking::{Marks, counts, largest_count};
 use super::network::{Network, Node, check_label};
 use super::ports::SwitchPlan;
-use crate::clock::{DelayMechanism, FilterChoice, MarkScale, Saturation, Transport, ntp};
+use crate::clock::{DelayMechanism, FilterChoice, INTERVALS, MarkScale, Saturation, Transport, ntp};
 use plimsoll_core::{EcnConfig, MarkConfig, PortConfig, config::wire_octets};
 use serde::{Deserialize, Serialize};
 use std::fmt;
+use std::time::Duration;
 use toml::Spanned;
 
 /// Interval of Sync and Delay_Req where the file gives none: 64 a second.
 const INTERVAL_NS: u64 = 15_625_000;
-const INTERVAL_MIN_NS: u64 = 1_000_000;
 /// logSyncInterval of ptp4l, and minpoll of chronyd, are -7 at least.
 const DAEMON_MIN_NS: u64 = 7_812_500;
-const INTERVAL_MAX_NS: u64 = 10_000_000_000;
 /// M of a filter where the file gives none: ptp4l's `delay_filter_length`.
 const WINDOW: usize = 10;
 /// Last octet of the address of peer delay messages over Ethernet (IEEE 1588-2019 Annex F.3).
@@ -361,7 +360,7 @@ impl Written<'_> {
         let Some(ns) = written.get_ref().exact_nanos() else {
             return fail("has a fraction of a nanosecond".into(), "write whole nanoseconds");
         };
-        if !(INTERVAL_MIN_NS..=INTERVAL_MAX_NS).contains(&ns) {
+        if !INTERVALS.contains(&Duration::from_nanos(ns)) {
             return fail(format!("is {}", written.get_ref()), "write \"1ms\" to \"10s\"");
         }
         let power_of_two = match ns {
