@@ -361,37 +361,39 @@ pub(crate) struct Clock {
     /// What carries the exchange: PTP over l2, udp4, udp6; NTP with the marking extension field over ntp4, ntp6
     #[arg(long, default_value = "udp4")]
     pub(crate) transport: Transport,
-    /// How PTP measures the delay of the path: e2e, to the server, or p2p, to the peer; a server answers both
-    #[arg(long, value_name = "E2E|P2P", default_value = "e2e")]
-    pub(crate) delay_mechanism: DelayMechanism,
+    /// How a PTP client measures the delay of the path: e2e, to the server, or p2p, to the peer; a server answers both
+    /// [default: e2e]
+    #[arg(long, value_name = "E2E|P2P")]
+    pub(crate) delay_mechanism: Option<DelayMechanism>,
     /// The NTP server's address, which a client over ntp4 or ntp6 asks
     #[arg(long, value_name = "ADDRESS")]
     pub(crate) server: Option<IpAddr>,
-    /// Interval of Sync and of requests, 1ms to 10s
-    #[arg(long, default_value = "15625us", value_parser = interval)]
-    pub(crate) interval: Span,
-    /// Delay that one mark stands for. A client compensates with it; a server adds it to its Delay_Resp's correction
+    /// Interval of Sync and of requests, 1ms to 10s [default: 15625us]
+    #[arg(long, value_parser = interval)]
+    pub(crate) interval: Option<Span>,
+    /// Delay that one mark stands for. A client compensates with it; a PTP server adds it to the correction of its
+    /// Delay_Resps, not of its Pdelay_Resps
     #[arg(long)]
     pub(crate) delta: Option<Span>,
     /// Largest count that a client believes: N, or the sum of all R on the way where that is less. n*delta is at most 1 s in
     /// any case
     #[arg(long, value_name = "N", requires = "delta", value_parser = counter_max)]
     pub(crate) counter_max: Option<u32>,
-    /// What a client also makes of its offsets, over the last exchanges
-    #[arg(long, default_value = "none")]
-    pub(crate) filter: FilterArg,
-    /// How many exchanges the filter is long, M
-    #[arg(long, value_name = "M", default_value_t = 10, value_parser = window)]
-    pub(crate) window: usize,
+    /// What a client also makes of its offsets, over the last exchanges [default: none]
+    #[arg(long)]
+    pub(crate) filter: Option<FilterArg>,
+    /// How many exchanges the filter is long, M [default: 10]
+    #[arg(long, value_name = "M", requires = "filter", value_parser = window)]
+    pub(crate) window: Option<usize>,
     /// Who stamps PTP messages: software (the kernel), or hardware: the interface, by its own clock (untested)
     #[arg(long, value_name = "SOFTWARE|HARDWARE", default_value = "software")]
     pub(crate) timestamps: Stamps,
     /// How long to run; until SIGINT otherwise
     #[arg(long)]
     pub(crate) duration: Option<Span>,
-    /// PTP domain
-    #[arg(long, default_value_t = 0)]
-    pub(crate) domain: u8,
+    /// PTP domain [default: 0]
+    #[arg(long)]
+    pub(crate) domain: Option<u8>,
     /// A client's samples and summary, or a server's counters, as JSON
     #[arg(long)]
     pub(crate) json: bool,

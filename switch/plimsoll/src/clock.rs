@@ -13,8 +13,9 @@ use std::{
 use anyhow::{Result, bail};
 use plimsoll_core::{Span, config::MAX_COUNT};
 use plimsoll_lab::clock::{
-    Client, ClientConfig, ClientCounters, ClockReport, ClockSample, DelayMechanism, FilterChoice, MarkScale,
-    NtpClient, NtpServer, OffsetStatistics, Saturation, Server, ServerConfig, Stamps, Transport,
+    Client, ClientConfig, ClientCounters, ClockReport, ClockSample, DEFAULT_INTERVAL, DelayMechanism,
+    FilterChoice, MarkScale, NtpClient, NtpServer, OffsetStatistics, Saturation, Server, ServerConfig,
+    Stamps, Transport,
 };
 use plimsoll_model::Filter;
 use serde_json::json;
@@ -25,6 +26,9 @@ use crate::{
     interrupt,
     say::{Note, Out},
 };
+
+/// Exchanges of a filter where nobody says, ptp4l's `delay_filter_length`.
+const WINDOW: usize = 10;
 
 pub(crate) fn clock(args: &Clock) -> Result<ExitCode> {
     check(args)?;
@@ -58,8 +62,23 @@ fn check(args: &Clock) -> Result<()> {
         }
         _ => {}
     }
-    if ntp && args.delay_mechanism == DelayMechanism::P2p {
-        return refuse("--delay-mechanism: is of PTP alone; leave it out");
+    let server = args.role == Role::Server;
+    for (given, option, whose) in [
+        (ntp && args.delay_mechanism.is_some(), "--delay-mechanism", "is of PTP alone"),
+        (ntp && args.domain.is_some(), "--domain", "is of PTP alone"),
+        (server && ntp && args.delta.is_some(), "--delta", "an NTP server sends marks back as they came"),
+        (server && ntp && args.interval.is_some(), "--interval", "an NTP server speaks when it is asked"),
+        (
+            server && args.delay_mechanism.is_some(),
+            "--delay-mechanism",
+            "is of a client; a server answers both",
+        ),
+        (server && args.counter_max.is_some(), "--counter-max", "is of a client"),
+        (server && args.filter.is_some(), "--filter", "is of a client"),
+    ] {
+        if given {
+            return refuse(&format!("{option}: {whose}; leave it out"));
+        }
     }
     if ntp && args.timestamps == Stamps::Hardware {
         return refuse("--timestamps: an NTP packet says by the system's clock when it leaves; leave it out");
@@ -78,9 +97,9 @@ fn stop_after(duration: Span, stop: &Arc<AtomicBool>) {
 
 fn server(args: &Clock, stop: &AtomicBool) -> Result<ExitCode> {
     let config = ServerConfig {
-        domain: args.domain,
+        domain: args.domain.unwrap_or(0),
         stamps: args.timestamps,
-        interval: Duration::from_nanos(args.interval.nanos()),
+        interval: interval(args),
         compensate_ps: args.delta.map(|delta| delta.ps),
         ..ServerConfig::new(&args.interface, args.transport)
     };
@@ -102,13 +121,17 @@ fn server(args: &Clock, stop: &AtomicBool) -> Result<ExitCode> {
     } else if transport.is_ntp() {
         writeln!(Out, "{} requests answered", report.delay_requests)?;
     } else {
-        writeln!(Out, "{} Syncs sent, {} Delay_Reqs answered", report.syncs, report.delay_requests)?;
+        writeln!(Out, "{} Syncs sent, {} requests answered", report.syncs, report.delay_requests)?;
     }
     Ok(ExitCode::SUCCESS)
 }
 
 fn protocol(args: &Clock) -> &'static str {
     if args.transport.is_ntp() { "NTP" } else { "PTP" }
+}
+
+fn interval(args: &Clock) -> Duration {
+    args.interval.map_or(DEFAULT_INTERVAL, |interval| Duration::from_nanos(interval.nanos()))
 }
 
 /// What a mark means. Without delta it counts for nothing.
@@ -122,10 +145,10 @@ fn scale(args: &Clock) -> MarkScale {
 /// Measures until the end; the exchanges, and what came to nothing.
 fn measure(args: &Clock, stop: &AtomicBool) -> Result<(Vec<ClockSample>, ClientCounters)> {
     let config = ClientConfig {
-        domain: args.domain,
+        domain: args.domain.unwrap_or(0),
         stamps: args.timestamps,
-        delay: args.delay_mechanism,
-        interval: Duration::from_nanos(args.interval.nanos()),
+        delay: args.delay_mechanism.unwrap_or(DelayMechanism::E2e),
+        interval: interval(args),
         ..ClientConfig::new(&args.interface, args.transport)
     };
     let scale = scale(args);
@@ -163,7 +186,8 @@ fn client(args: &Clock, stop: &AtomicBool) -> Result<ExitCode> {
             c.ignored
         );
     }
-    let choice = FilterChoice { filter: args.filter.into(), window: args.window };
+    let filter = args.filter.unwrap_or(FilterArg::None);
+    let choice = FilterChoice { filter: filter.into(), window: args.window.unwrap_or(WINDOW) };
     let report =
         ClockReport::new(&args.interface, "plimsoll", args.transport, &samples).filtered(choice, &samples);
     if args.json {
@@ -262,5 +286,47 @@ mod tests {
             assert!(read.map_or_else(|error| error.contains("write 1ms to 10s"), |_| true), "{text}");
         }
         assert!(read("--role server --interval 15").is_err_and(|error| error.contains("unit")));
+    }
+
+    #[test]
+    fn what_means_nothing_to_a_role_is_refused_in_one_line() {
+        let told = |rest: &str| {
+            let checked = read(rest).and_then(|clock| check(&clock).map_err(|error| error.to_string()));
+            checked.err().unwrap_or_default()
+        };
+        for (rest, expected) in [
+            (
+                "--role server --transport ntp4 --delta 10us",
+                "--delta: an NTP server sends marks back as they came",
+            ),
+            (
+                "--role server --transport ntp4 --interval 1s",
+                "--interval: an NTP server speaks when it is asked",
+            ),
+            ("--role server --transport ntp6 --domain 0", "--domain: is of PTP alone"),
+            ("--role client --transport ntp4 --server 10.0.0.1 --domain 1", "--domain: is of PTP alone"),
+            (
+                "--role client --transport ntp4 --server 10.0.0.1 --delay-mechanism e2e",
+                "--delay-mechanism: is of PTP",
+            ),
+            (
+                "--role server --delay-mechanism p2p",
+                "--delay-mechanism: is of a client; a server answers both",
+            ),
+            ("--role server --filter min-rtt", "--filter: is of a client"),
+            ("--role server --delta 10us --counter-max 9", "--counter-max: is of a client"),
+        ] {
+            let told = told(rest);
+            assert!(told.starts_with(expected) && told.ends_with("; leave it out"), "{rest}: {told}");
+        }
+        assert!(told("--role client --window 8").contains("--filter"));
+        for rest in [
+            "--role server --delta 10us --interval 1s --domain 3",
+            "--role server --transport ntp4",
+            "--role client --filter min-rtt --window 8 --delay-mechanism p2p",
+            "--role client --transport ntp4 --server 10.0.0.1 --interval 1s --delta 10us",
+        ] {
+            assert_eq!(told(rest), "", "{rest}");
+        }
     }
 }
