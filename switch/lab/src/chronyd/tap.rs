@@ -197,7 +197,8 @@ impl Seen {
             Some((id, _)) if id.request => self.asked = Some((id, at)),
             Some((id, marks)) => {
                 // chronyd has one request on its way at most; a second answer to it finds none.
-                let exchange = self.asked.take().and_then(|(asked, sent)| {
+                let asked = self.asked.take();
+                let exchange = asked.and_then(|(asked, sent)| {
                     let (came, requested) = self.at_server.remove(&asked)?;
                     let (left, _) = self.at_server.remove(&id)?;
                     Some(Exchange {
@@ -208,6 +209,10 @@ impl Seen {
                     })
                 });
                 self.exchanges.push(exchange);
+                // Of older requests no answer counts any more: those were lost.
+                if let Some((_, sent)) = asked {
+                    self.at_server.retain(|_, (passed, _)| *passed >= sent);
+                }
             }
             None => {}
         }
@@ -337,6 +342,22 @@ mod tests {
         );
         let (sync, delay) = exchange.records(4, ids, true);
         assert_eq!((sync.count, delay.count), (0, 1));
+    }
+
+    #[test]
+    fn what_was_lost_on_its_way_back_is_not_kept() {
+        let mut seen = Seen::default();
+        for number in 1..=50 {
+            let at = number * 1000;
+            seen.at_client(&frame(true, (number, 0), None, 0), at);
+            seen.at_server(&frame(true, (number, 0), None, 0), at + 10);
+            seen.at_server(&frame(false, (number + 100, number), None, 0), at + 20);
+            // Every fifth answer arrives.
+            if number % 5 == 0 {
+                seen.at_client(&frame(false, (number + 100, number), None, 0), at + 30);
+            }
+        }
+        assert_eq!((seen.exchanges.len(), seen.at_server.len()), (10, 0));
     }
 
     #[test]
