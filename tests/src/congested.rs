@@ -5,17 +5,18 @@ use crate::frames::ecn_capable;
 use crate::inject::Flood;
 use crate::net::{Host, Net, Stack};
 use crate::switch::Switch;
+use crate::truth::Truth;
 use std::time::Duration;
 
-/// Three hosts, and a switch that counts on PTP and NTP, marks ECN of all packets, and makes those of clocks capable of
-/// it. The third host loads the links to the other two.
+/// Three hosts, and a switch that counts on PTP and NTP, marks ECN of all packets, makes those of clocks capable of it,
+/// and records all. The third host loads the links to the other two.
 #[derive(Debug)]
 pub struct Congested {
     // Fields are dropped in order: first what sends.
-    _flood: Flood,
+    flood: Flood,
     /// The switch: its port `p0` is to the server, `p1` to the client.
     pub switch: Switch,
-    _scratch: Scratch,
+    scratch: Scratch,
     /// The hosts.
     pub net: Net,
 }
@@ -26,6 +27,8 @@ const RATE: &str = "20mbit";
 /// follows its request at once, and would find its queue empty whenever the request's just became so.
 const BURSTS: [usize; 2] = [3, 5];
 const PAUSE: Duration = Duration::from_millis(4);
+/// What the switch recorded.
+const RECORD: &str = "truth.csv";
 
 impl Congested {
     /// Starts all of it; `counter` are further lines of `[marking]`.
@@ -57,14 +60,26 @@ impl Congested {
             );
         }
         let file = scratch.write("switch.toml", &file);
-        let switch = Switch::start(&net, &[file.to_str().unwrap()]);
+        let record = scratch.path(RECORD);
+        let arguments = [&file, &record].map(|path| path.to_str().unwrap());
+        let switch = Switch::start(&net, &[arguments[0], "--record", arguments[1]]);
         let load = &net.hosts[2];
         let frames = |(host, burst): (&Host, usize)| vec![ecn_capable(load.mac, host.mac, 1514); burst];
         let frames = net.hosts.iter().zip(BURSTS).flat_map(frames).collect();
         // Hosts say nothing before they are asked: a first exchange makes the switch learn where they are.
         net.exchange(0, 1);
         let flood = Flood::start(load.injector(), frames, PAUSE);
-        Self { _flood: flood, switch, _scratch: scratch, net }
+        Self { flood, switch, scratch, net }
+    }
+
+    /// Ends it, and reads what the switch recorded.
+    ///
+    /// # Panics
+    /// When the switch fails.
+    pub fn stop(self) -> Truth {
+        drop(self.flood);
+        let _ = self.switch.stop().ok();
+        Truth::read(&self.scratch.path(RECORD))
     }
 
     /// The host that serves.

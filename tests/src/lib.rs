@@ -6,6 +6,7 @@
 //! | `process` | programs run beside a test, ended with it |
 //! | `switch` | the real command as a daemon: started, asked, stopped, killed |
 //! | `congested` | such a switch with every carrier on, between hosts whose messages wait |
+//! | `truth` | what it recorded of these messages |
 //! | `frames`, `ntp`, `inject`, `capture` | frames made, sent and read octet by octet, without the switch's own views |
 //! | `remains` | what a switch could leave behind |
 //!
@@ -23,6 +24,7 @@ pub mod ntp;
 pub mod process;
 pub mod remains;
 pub mod switch;
+pub mod truth;
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
