@@ -11,12 +11,13 @@ mod table;
 
 use kernel::Kernel;
 use packet::{Native, Ran};
-use plimsoll_shim::{Program, Settings};
+use plimsoll_shim::{LONGEST_WAIT, Program, Settings};
 use plimsoll_tests::ntp::{Packet as Ntp, Tail};
 use rand::rngs::SmallRng;
 use rand::seq::IndexedRandom as _;
 use rand::{Rng as _, SeedableRng as _};
 use std::collections::BTreeMap;
+use std::time::Duration;
 use table::frames::{self, Sum, V4};
 
 const DELTA_PS: u64 = 60_000_001;
@@ -453,6 +454,32 @@ fn marks_of_two_step_messages_go_into_their_follow_ups_once() {
     // Unless asked for, follow-ups are no messages of the shim's.
     let mut plain = Both::new(Program::Correction, SETTINGS);
     assert_eq!(plain.run(&Ptp::new(8, 0).over(UNDER[0]), STAMP).counts, counts([("other", 1)]));
+}
+
+#[test]
+fn a_delay_whose_follow_up_never_came_is_not_given_to_a_later_message_of_its_number() {
+    let mut shim = Both::new(Program::Correction, Settings { follow_up: true, ..SETTINGS });
+    let under = UNDER[0];
+    let nothing = counts([("empty", 1)]);
+    for (event, general) in [(0, 8), (3, 0xA)] {
+        let (marked, follow_up) = (Ptp::new(event, 0x4000_0005), Ptp::new(general, 0));
+        // Another domain's message of the number is another message.
+        assert_eq!(shim.run(&marked.over(under), STAMP).counts["set_aside"], 1);
+        let mut other = Ptp::new(event, 0).over(under);
+        other[14 + 4] += 1;
+        assert_eq!(shim.run(&other, STAMP).counts, nothing);
+        assert_eq!(shim.run(&follow_up.over(under), STAMP).counts["followed_up"], 1);
+        // The number comes again, without marks.
+        assert_eq!(shim.run(&marked.over(under), STAMP).counts["set_aside"], 1);
+        assert_eq!(shim.run(&Ptp::new(event, 0).over(under), STAMP).counts, nothing);
+        let ran = shim.run(&follow_up.over(under), STAMP);
+        assert_eq!((ran.frame, ran.counts), (follow_up.over(under), nothing.clone()), "type {event}");
+        // Its event message was lost.
+        assert_eq!(shim.run(&marked.over(under), STAMP).counts["set_aside"], 1);
+        std::thread::sleep(Duration::from_nanos(LONGEST_WAIT + 100_000_000));
+        let ran = shim.run(&follow_up.over(under), STAMP);
+        assert_eq!((ran.frame, ran.counts), (follow_up.over(under), nothing.clone()), "type {event}");
+    }
 }
 
 #[test]

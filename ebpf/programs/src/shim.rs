@@ -13,7 +13,7 @@ use aya_ebpf::bindings::{
 };
 use aya_ebpf::btf_maps::{Array, LruHashMap, PerCpuArray};
 use aya_ebpf::helpers::{
-    bpf_l3_csum_replace, bpf_l4_csum_replace, bpf_skb_change_tail, bpf_skb_load_bytes,
+    bpf_ktime_get_ns, bpf_l3_csum_replace, bpf_l4_csum_replace, bpf_skb_change_tail, bpf_skb_load_bytes,
     bpf_skb_load_bytes_relative, bpf_skb_store_bytes, bpf_xdp_get_buff_len, bpf_xdp_load_bytes,
     bpf_xdp_store_bytes,
 };
@@ -23,7 +23,7 @@ use core::ffi::c_void;
 use core::mem::MaybeUninit;
 use plimsoll_classify::{Class, Flags, Kind, WINDOW as WINDOW_LEN, Window, checksum, classify_window};
 use plimsoll_shim::{
-    Aside, Buffer, Count, Done, Key, PENDING, Packet, SETTINGS_WORDS, Settings, correction, egress, timestamp,
+    Aside, Buffer, Count, Done, Kept, Key, PENDING, Packet, SETTINGS_WORDS, Settings, correction, egress, timestamp,
 };
 use window::{WINDOW, mask};
 
@@ -39,7 +39,7 @@ static SHIM_COUNTS: PerCpuArray<u64, { Count::ALL.len() }> = PerCpuArray::new();
 static SHIM_CLASS: PerCpuArray<u64, 1> = PerCpuArray::new();
 
 #[btf_map]
-static SHIM_PENDING: LruHashMap<Key, i64, PENDING> = LruHashMap::new();
+static SHIM_PENDING: LruHashMap<Key, Kept, PENDING> = LruHashMap::new();
 
 /// Octets of an Ethernet header without tags.
 const ETHERNET: usize = 14;
@@ -295,15 +295,21 @@ struct Pending;
 
 impl Aside for Pending {
     #[inline(always)]
-    fn put(&mut self, key: &Key, scaled: i64) -> bool {
-        SHIM_PENDING.insert(key, scaled, 0).is_ok()
+    fn now(&self) -> u64 {
+        // SAFETY: a plain number.
+        unsafe { bpf_ktime_get_ns() }
     }
 
     #[inline(always)]
-    fn take(&mut self, key: &Key) -> Option<i64> {
+    fn put(&mut self, key: &Key, kept: Kept) -> bool {
+        SHIM_PENDING.insert(key, kept, 0).is_ok()
+    }
+
+    #[inline(always)]
+    fn take(&mut self, key: &Key) -> Option<Kept> {
         // SAFETY: the value is copied at once; an entry that another CPU reuses meanwhile gives a wrong delay at most.
-        let scaled = unsafe { SHIM_PENDING.get(key) }.copied()?;
+        let kept = unsafe { SHIM_PENDING.get(key) }.copied()?;
         // Of two CPUs with the same follow-up one has it.
-        SHIM_PENDING.remove(key).is_ok().then_some(scaled)
+        SHIM_PENDING.remove(key).is_ok().then_some(kept)
     }
 }

@@ -22,13 +22,30 @@ const PDELAY_RESP_FOLLOW_UP: u8 = 0xA;
 /// Which event message a delay was met by: majorSdoId and messageType, domain, sourcePortIdentity, sequenceId.
 pub type Key = [u8; 16];
 
+/// A delay that waits for a follow-up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(C)]
+pub struct Kept {
+    /// In 2^-16 ns.
+    pub scaled: i64,
+    /// When it was set aside, by [`Aside::now`].
+    pub at: u64,
+}
+
+/// Longest that a delay waits, in ns. A follow-up comes within milliseconds; what it finds later is of another message
+/// of its number.
+pub const LONGEST_WAIT: u64 = 2_000_000_000;
+
 /// Delays that wait for a follow-up.
 pub trait Aside {
-    /// Keeps a delay of 2^-16 ns.
-    fn put(&mut self, key: &Key, scaled: i64) -> bool;
+    /// A clock that never goes back, in ns.
+    fn now(&self) -> u64;
+
+    /// Keeps a delay.
+    fn put(&mut self, key: &Key, kept: Kept) -> bool;
 
     /// Gives a delay back, once.
-    fn take(&mut self, key: &Key) -> Option<i64>;
+    fn take(&mut self, key: &Key) -> Option<Kept>;
 }
 
 /// Treats a received frame of `len` octets.
@@ -57,8 +74,15 @@ fn event<P: Packet, A: Aside>(
     aside: &mut A,
 ) -> Result<Done, Count> {
     let (marked, header) = message::event(packet, class, len)?;
+    let kind = header[0] & 0x0F;
+    let is_followed =
+        settings.follow_up && header[6] & TWO_STEP != 0 && (kind == SYNC || kind == PDELAY_RESP);
     let counted = marked.counted()?;
     if counted.count == 0 {
+        if is_followed {
+            // Of an earlier message of this number, whose follow-up never came.
+            aside.take(&key(&header, kind));
+        }
         return Err(Count::Empty);
     }
     let Counted { count, cleared } = counted;
@@ -67,10 +91,10 @@ fn event<P: Packet, A: Aside>(
     if !marked.write(packet, cleared) {
         return Err(Count::Failed);
     }
-    let kind = header[0] & 0x0F;
     let done = |count| Done { count, marks: amount.marks, ns: amount.ns() };
-    if settings.follow_up && header[6] & TWO_STEP != 0 && (kind == SYNC || kind == PDELAY_RESP) {
-        let kept = aside.put(&key(&header, kind), amount.scaled());
+    if is_followed {
+        let kept = Kept { scaled: amount.scaled(), at: aside.now() };
+        let kept = aside.put(&key(&header, kind), kept);
         return if kept { Ok(done(Count::SetAside)) } else { Err(Count::Failed) };
     }
     match add(packet, class, &header, marked.sum, amount.scaled())? {
@@ -93,8 +117,11 @@ fn general<P: Packet, A: Aside>(
         _ => return Err(Count::Other),
     };
     let sum = Sum::of(packet, class)?;
-    let Some(scaled) = aside.take(&key(&header, of)) else { return Err(Count::Empty) };
-    match add(packet, class, &header, sum, scaled)? {
+    let Some(kept) = aside.take(&key(&header, of)) else { return Err(Count::Empty) };
+    if aside.now().wrapping_sub(kept.at) > LONGEST_WAIT {
+        return Err(Count::Empty);
+    }
+    match add(packet, class, &header, sum, kept.scaled)? {
         // The marks were counted when they were set aside.
         Count::Compensated => Ok(Done::nothing(Count::FollowedUp)),
         count => Ok(Done::nothing(count)),

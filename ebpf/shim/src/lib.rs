@@ -31,7 +31,7 @@ mod settings;
 mod timestamp;
 
 pub use amount::CAP_PS;
-pub use correction::{Aside, Key, correction};
+pub use correction::{Aside, Kept, Key, LONGEST_WAIT, correction};
 pub use count::Count;
 pub use egress::{Sent, egress};
 pub use packet::{Buffer, Packet};

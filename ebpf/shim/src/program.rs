@@ -6,7 +6,7 @@ use crate::Count;
 pub const MAP_SETTINGS: &str = "SHIM_SETTINGS";
 /// Per-CPU array of [`Count`] to u64.
 pub const MAP_COUNTS: &str = "SHIM_COUNTS";
-/// Delays that wait for a follow-up, by message. The oldest give way.
+/// [`crate::Kept`]: delays that wait for a follow-up, by message. The oldest give way.
 pub const MAP_PENDING: &str = "SHIM_PENDING";
 /// Entries of [`MAP_PENDING`].
 pub const PENDING: usize = 256;

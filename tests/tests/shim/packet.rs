@@ -2,8 +2,11 @@
 
 use plimsoll_classify::checksum::{mended_ipv4, mended_u16, mended_u32};
 use plimsoll_classify::{WINDOW, classify};
-use plimsoll_shim::{Aside, Buffer, Count, Key, Packet, Program, Settings, correction, egress, timestamp};
+use plimsoll_shim::{
+    Aside, Buffer, Count, Kept, Key, Packet, Program, Settings, correction, egress, timestamp,
+};
 use std::collections::{BTreeMap, HashMap};
+use std::time::Instant;
 
 /// What a run of a program gives: the frame, its timestamp, and what was counted.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -66,17 +69,23 @@ impl<const TC: bool> Buffer for Octets<TC> {
     }
 }
 
-#[derive(Default)]
-struct Pending(HashMap<Key, i64>);
+struct Pending {
+    kept: HashMap<Key, Kept>,
+    began: Instant,
+}
 
 impl Aside for Pending {
-    fn put(&mut self, key: &Key, scaled: i64) -> bool {
-        self.0.insert(*key, scaled);
+    fn now(&self) -> u64 {
+        self.began.elapsed().as_nanos() as u64
+    }
+
+    fn put(&mut self, key: &Key, kept: Kept) -> bool {
+        self.kept.insert(*key, kept);
         true
     }
 
-    fn take(&mut self, key: &Key) -> Option<i64> {
-        self.0.remove(key)
+    fn take(&mut self, key: &Key) -> Option<Kept> {
+        self.kept.remove(key)
     }
 }
 
@@ -89,7 +98,7 @@ pub(crate) struct Native {
 
 impl Native {
     pub(crate) fn new(program: Program, settings: Settings) -> Self {
-        Self { program, settings, pending: Pending::default() }
+        Self { program, settings, pending: Pending { kept: HashMap::new(), began: Instant::now() } }
     }
 
     pub(crate) fn run(&mut self, frame: &[u8], stamp: u64) -> Ran {
