@@ -9,7 +9,8 @@ mod object;
 mod window;
 
 use aya_ebpf::bindings::{
-    __sk_buff, BPF_F_MARK_MANGLED_0, BPF_F_PSEUDO_HDR, TC_ACT_UNSPEC, xdp_action::XDP_PASS,
+    __sk_buff, BPF_F_MARK_MANGLED_0, BPF_F_PSEUDO_HDR, BPF_F_RECOMPUTE_CSUM, TC_ACT_UNSPEC,
+    xdp_action::XDP_PASS,
 };
 use aya_ebpf::btf_maps::{Array, LruHashMap, PerCpuArray};
 use aya_ebpf::helpers::{
@@ -23,7 +24,8 @@ use core::ffi::c_void;
 use core::mem::MaybeUninit;
 use plimsoll_classify::{Class, Flags, Kind, WINDOW as WINDOW_LEN, Window, checksum, classify_window};
 use plimsoll_shim::{
-    Aside, Buffer, Count, Done, Kept, Key, PENDING, Packet, SETTINGS_WORDS, Settings, correction, egress, timestamp,
+    Aside, Buffer, Count, Done, Kept, Key, PENDING, Packet, SETTINGS_WORDS, Settings, correction, egress,
+    timestamp,
 };
 use window::{WINDOW, mask};
 
@@ -221,6 +223,15 @@ struct Skb {
     absent: u32,
 }
 
+impl Skb {
+    #[inline(always)]
+    fn store_with<const N: usize>(&mut self, at: u32, octets: &[u8; N], flags: u32) -> bool {
+        let (at, from) = (at - self.absent, octets.as_ptr().cast());
+        // SAFETY: the helper reads N octets.
+        unsafe { bpf_skb_store_bytes(self.skb, at, from, N as u32, flags.into()) == 0 }
+    }
+}
+
 impl Packet for Skb {
     const KNOWS_PARTIAL: bool = true;
 
@@ -238,8 +249,7 @@ impl Packet for Skb {
 
     #[inline(always)]
     fn store<const N: usize>(&mut self, at: u32, octets: [u8; N]) -> bool {
-        // SAFETY: the helper reads N octets.
-        unsafe { bpf_skb_store_bytes(self.skb, at - self.absent, octets.as_ptr().cast(), N as u32, 0) == 0 }
+        self.store_with(at, &octets, 0)
     }
 
     #[inline(always)]
@@ -253,6 +263,11 @@ impl Packet for Skb {
 }
 
 impl Buffer for Skb {
+    #[inline(always)]
+    fn store_uncovered<const N: usize>(&mut self, at: u32, octets: [u8; N]) -> bool {
+        self.store_with(at, &octets, BPF_F_RECOMPUTE_CSUM)
+    }
+
     #[inline(always)]
     fn stamp(&self) -> u64 {
         // SAFETY: a field of the context, which is the one the kernel passed in.

@@ -25,7 +25,7 @@ pub(crate) fn set_bits<P: Buffer>(packet: &mut P, class: &Class, bits: u8) -> bo
     let Some(old) = packet.load::<2>(l3) else { return false };
     if class.flags.has(Flags::IPV6) {
         // The traffic class begins at the header's fifth bit; no sum covers it.
-        return packet.store(l3, [old[0], old[1] & !0x30 | bits << 4]);
+        return packet.store_uncovered(l3, [old[0], old[1] & !0x30 | bits << 4]);
     }
     let new = [old[0], old[1] & !3 | bits];
     let written = packet.store(l3, new);

@@ -17,6 +17,10 @@ pub trait Packet {
 
 /// A socket buffer, as tc programs have it.
 pub trait Buffer: Packet {
+    /// [`Packet::store`] of octets that no checksum in the packet covers. Others cancel with the change of their checksum in
+    /// the sum over the whole packet that an interface may have given with it (CHECKSUM_COMPLETE); these do not.
+    fn store_uncovered<const N: usize>(&mut self, at: u32, octets: [u8; N]) -> bool;
+
     /// The receive timestamp (CLOCK_REALTIME, ns); 0: none was taken.
     fn stamp(&self) -> u64;
 

@@ -47,6 +47,10 @@ impl<const TC: bool> Packet for Octets<TC> {
 }
 
 impl<const TC: bool> Buffer for Octets<TC> {
+    fn store_uncovered<const N: usize>(&mut self, at: u32, octets: [u8; N]) -> bool {
+        self.store(at, octets)
+    }
+
     fn stamp(&self) -> u64 {
         self.stamp
     }
