@@ -214,13 +214,19 @@ fn the_correction_shim_adds_every_count_once_and_clears_it() {
                     Some((n, left)) => {
                         let (n, word) = (n[way(kind)], left[way(kind)]);
                         let sum = i128::from(correction) + i128::from(scaled(worth(n)));
+                        let added = sum.min(i64::MAX.into()) - i128::from(correction);
                         let name = match () {
                             () if correction == i64::MAX => "overflowed",
                             () if sum >= i64::MAX.into() || worth(n) == ONE_SECOND_PS => "capped",
                             () => "compensated",
                         };
+                        let mut used = counts([(name, 1)]);
+                        if name != "overflowed" {
+                            let ns = (added + 32_768) / 65_536;
+                            used.extend(counts([("marks", n.into()), ("compensated_ns", ns as u64)]));
+                        }
                         let correction = sum.min(i64::MAX.into()) as i64;
-                        (Ptp { word, correction, ..message }, used(name, n, worth(n)))
+                        (Ptp { word, correction, ..message }, used)
                     }
                 };
                 assert_eq!(ran.counts, expected, "{message:?} over {under:?}");
@@ -431,14 +437,14 @@ fn marks_of_two_step_messages_go_into_their_follow_ups_once() {
         for (event, general) in [(0, 8), (3, 0xA)] {
             let marked = Ptp::new(event, 0x4000_0005);
             let set_aside = shim.run(&marked.over(under), STAMP);
-            assert_eq!(set_aside.counts, used("set_aside", 5, worth(5)), "{under:?}");
+            assert_eq!(set_aside.counts, counts([("set_aside", 1)]), "{under:?}");
             assert_eq!(set_aside.frame, Ptp::new(event, 0).over(under));
             // Of another Sync, another clock: nothing.
             let mut follow_up = Ptp { correction: -7, ..Ptp::new(general, 0) };
             let other = Ptp { sequence: 78, ..follow_up }.over(under);
             assert_eq!(shim.run(&other, STAMP).counts, counts([("empty", 1)]));
             let ran = shim.run(&follow_up.over(under), STAMP);
-            assert_eq!(ran.counts, counts([("followed_up", 1)]));
+            assert_eq!(ran.counts, used("followed_up", 5, worth(5)));
             follow_up.correction += scaled(worth(5));
             assert_eq!(ran.frame, follow_up.over(under), "{under:?}");
             assert_eq!(shim.run(&ran.frame, STAMP).counts, counts([("empty", 1)]), "twice");

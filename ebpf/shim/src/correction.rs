@@ -30,6 +30,8 @@ pub struct Kept {
     pub scaled: i64,
     /// When it was set aside, by [`Aside::now`].
     pub at: u64,
+    /// Marks that come to it.
+    pub marks: u64,
 }
 
 /// Longest that a delay waits, in ns. A follow-up comes within milliseconds; what it finds later is of another message
@@ -91,15 +93,17 @@ fn event<P: Packet, A: Aside>(
     if !marked.write(packet, cleared) {
         return Err(Count::Failed);
     }
-    let done = |count| Done { count, marks: amount.marks, ns: amount.ns() };
     if is_followed {
-        let kept = Kept { scaled: amount.scaled(), at: aside.now() };
+        let kept = Kept { scaled: amount.scaled(), at: aside.now(), marks: u64::from(amount.marks) };
+        // What it comes to is summed once it is added.
         let kept = aside.put(&key(&header, kind), kept);
-        return if kept { Ok(done(Count::SetAside)) } else { Err(Count::Failed) };
+        return Err(if kept { Count::SetAside } else { Count::Failed });
     }
-    match add(packet, class, &header, marked.sum, amount.scaled())? {
-        Count::Compensated if amount.capped => Ok(done(Count::Capped)),
-        count => Ok(done(count)),
+    match add(packet, class, &header, marked.sum, amount.scaled(), amount.marks)? {
+        Done { count: Count::Compensated, marks, ns } if amount.capped => {
+            Ok(Done { count: Count::Capped, marks, ns })
+        }
+        done => Ok(done),
     }
 }
 
@@ -121,14 +125,14 @@ fn general<P: Packet, A: Aside>(
     if aside.now().wrapping_sub(kept.at) > LONGEST_WAIT {
         return Err(Count::Empty);
     }
-    match add(packet, class, &header, sum, kept.scaled)? {
-        // The marks were counted when they were set aside.
-        Count::Compensated => Ok(Done::nothing(Count::FollowedUp)),
-        count => Ok(Done::nothing(count)),
+    match add(packet, class, &header, sum, kept.scaled, kept.marks as u32)? {
+        Done { count: Count::Compensated, marks, ns } => Ok(Done { count: Count::FollowedUp, marks, ns }),
+        done => Ok(done),
     }
 }
 
-/// Adds 2^-16 ns, more than 0, to correctionField. It saturates; one that says "too large" stays.
+/// Adds 2^-16 ns, more than 0, to correctionField. It saturates; one that says "too large" stays. What was added is what
+/// these marks are told to have come to.
 #[inline(always)]
 fn add<P: Packet>(
     packet: &mut P,
@@ -136,12 +140,13 @@ fn add<P: Packet>(
     header: &[u8; ptp::HEADER_LEN],
     sum: Sum,
     scaled: i64,
-) -> Result<Count, Count> {
+    marks: u32,
+) -> Result<Done, Count> {
     let at = u32::from(class.payload) + CORRECTION;
     let [_, _, _, _, _, _, _, _, a, b, c, d, e, f, g, h, ..] = *header;
     let old = i64::from_be_bytes([a, b, c, d, e, f, g, h]);
     if old == ptp::CORRECTION_OVERFLOW {
-        return Ok(Count::Overflowed);
+        return Err(Count::Overflowed);
     }
     let room = ptp::CORRECTION_OVERFLOW.wrapping_sub(old) as u64;
     let whole = (scaled as u64) < room;
@@ -151,7 +156,12 @@ fn add<P: Packet>(
     }
     sum.mend(packet, (old >> 32) as u32, (new >> 32) as u32);
     sum.mend(packet, old as u32, new as u32);
-    Ok(if whole { Count::Compensated } else { Count::Capped })
+    let added = if whole { scaled as u64 } else { room };
+    Ok(Done {
+        count: if whole { Count::Compensated } else { Count::Capped },
+        marks,
+        ns: (added + 0x8000) >> 16,
+    })
 }
 
 /// The key of an event message of this type, from its own header or that of its follow-up.

@@ -42,9 +42,9 @@ pub enum Count {
     FieldAdded,
     /// Egress: something is behind the NTP header (a field, a MAC, NTS), or the version has no fields: left alone.
     FieldLeft,
-    /// Sum of marks used.
+    /// Sum of marks used: what was subtracted, or added, comes of them.
     Marks,
-    /// Sum of nanoseconds that they came to.
+    /// Sum of nanoseconds that were subtracted or added.
     Nanoseconds,
 }
 
