@@ -528,10 +528,16 @@ fn messages_leave_ecn_capable_and_bare_ntp_with_a_field() {
         assert_eq!(old.frame, under.frame(123, 0b10, &frames::ntp(3, 3, 48)));
         assert_eq!(one.run(&ntp(3, Tail::Plain, 0), 0).frame, ntp(3, Tail::Plain, 0b01));
     }
-    // Without the settings nothing is touched.
+    // Without the settings nothing is touched, and each frame counts once.
     let mut idle = Both::new(Program::Egress, Settings { ect: 0, ntp_field: false, ..SETTINGS });
-    let frame = UNDER[3].frame(123, 0, &Ntp { mode: 3, tail: Tail::Plain }.octets());
-    assert_eq!(idle.run(&frame, 0), Ran { frame, stamp: 0, counts: BTreeMap::new() });
+    let ntp = |tail| UNDER[3].frame(123, 0, &Ntp { mode: 3, tail }.octets());
+    let other = |frame| Ran { frame, stamp: 0, counts: counts([("other", 1)]) };
+    assert_eq!(idle.run(&ntp(Tail::Plain), 0), other(ntp(Tail::Plain)));
+    let mut fields = Both::new(Program::Egress, Settings { ect: 0, ..SETTINGS });
+    let ptp = Ptp::new(0, 0).over(UNDER[3]);
+    assert_eq!(fields.run(&ptp, 0), other(ptp));
+    let added = Ran { frame: ntp(Tail::Field(0)), stamp: 0, counts: counts([("field_added", 1)]) };
+    assert_eq!(fields.run(&ntp(Tail::Plain), 0), added);
 }
 
 #[test]

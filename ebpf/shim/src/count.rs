@@ -4,7 +4,7 @@
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u32)]
 pub enum Count {
-    /// No message that this program treats.
+    /// No message that this program treats, or has anything to do with as it is set.
     Other = 0,
     /// A message without a count: nothing to do.
     Empty,

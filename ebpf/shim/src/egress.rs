@@ -16,10 +16,11 @@ const IPV4_CHECKSUM: u32 = 10;
 const IPV6_LENGTH: u32 = 4;
 const FIELD_LEN: u16 = ntp::FIELD_LEN as u16;
 
-/// What became of a frame that leaves.
+/// What became of a frame that leaves: two outcomes of an NTP message where both are asked for, so that the counts are two
+/// sums, of ECN bits and of fields. A frame that nothing is asked for counts once, as [`Count::Other`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sent {
-    /// Its ECN bits: [`Count::EctSet`], [`Count::EctThere`], [`Count::Failed`], or [`Count::Other`] of what is no message.
+    /// Its ECN bits: [`Count::EctSet`], [`Count::EctThere`], [`Count::Failed`]; [`Count::Other`] where there is nothing to do.
     pub ect: Option<Count>,
     /// Its NTP field: [`Count::FieldAdded`], [`Count::FieldLeft`], [`Count::Failed`].
     pub field: Option<Count>,
@@ -31,8 +32,10 @@ pub fn egress<P: Buffer>(packet: &mut P, class: &Class, len: u32, settings: &Set
     if !is_message(packet, class) {
         return Sent { ect: Some(Count::Other), field: None };
     }
+    let is_ntp = matches!(class.kind, Kind::NtpRequest | Kind::NtpResponse);
+    let gets_field = settings.ntp_field && is_ntp;
     let ect = if settings.ect == 0 {
-        None
+        if gets_field { None } else { Some(Count::Other) }
     } else {
         Some(match ecn::bits(packet, class) {
             NOT_ECT if ecn::set_bits(packet, class, settings.ect) => Count::EctSet,
@@ -40,8 +43,7 @@ pub fn egress<P: Buffer>(packet: &mut P, class: &Class, len: u32, settings: &Set
             _ => Count::EctThere,
         })
     };
-    let is_ntp = matches!(class.kind, Kind::NtpRequest | Kind::NtpResponse);
-    let field = if settings.ntp_field && is_ntp {
+    let field = if gets_field {
         Some(match append(packet, class, len) {
             Ok(()) => Count::FieldAdded,
             Err(count) => count,

@@ -31,7 +31,8 @@ pub struct HostProgram {
     pub point: &'static str,
     /// Its settings; `None`: it is of another version of Plimsoll.
     pub settings: Option<HostSettings>,
-    /// Frames by what became of them, and sums of marks and nanoseconds, by name ([`Count::name`]).
+    /// Frames by what became of them, and sums of marks and nanoseconds, by name ([`Count::name`]). Of `egress` an NTP
+    /// message counts twice where both ECT and the field are asked for, once for each.
     pub counters: BTreeMap<&'static str, u64>,
 }
 
