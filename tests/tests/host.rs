@@ -87,6 +87,8 @@ fn mistakes_change_nothing_and_are_told_in_one_line() {
         (&["--delta", "60"][..], 2, "60us"),
         (&["--delta", "2s"], 2, "1ps to 1s"),
         (&["--delta", "60us", "--follow-up"], 2, "add correction"),
+        (&["--delta", "60us", "--xdp", "native"], 2, "add correction"),
+        (&["--delta", "60us", "--correction", "--ce", "290us"], 2, "add --timestamp"),
         (&["--delta", "60us", "--ect", "2"], 2, "--ect"),
         (&["--delta", "60us", "--counter-max", "0"], 2, "largest count"),
     ] {

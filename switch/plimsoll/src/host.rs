@@ -28,8 +28,13 @@ pub(crate) fn host(command: &Host) -> Result<ExitCode> {
 }
 
 fn attach(args: &HostAttach) -> Result<()> {
+    let timestamp = args.timestamp || !args.correction;
+    if args.ce.is_some() && !timestamp {
+        let problem = "--ce: CE is taken off by the timestamp shim alone; add --timestamp";
+        return Err(Usage(problem.into()).into());
+    }
     let options = HostOptions {
-        timestamp: args.timestamp || !args.correction,
+        timestamp,
         correction: args.correction,
         follow_up: args.follow_up,
         ce: args.ce.unwrap_or(args.delta),

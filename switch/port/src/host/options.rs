@@ -92,6 +92,9 @@ impl HostOptions {
         if self.follow_up && !self.correction {
             return wrong("follow-ups are corrected by the correction shim alone".into(), "add correction");
         }
+        if self.xdp != XdpChoice::Auto && !self.correction {
+            return wrong("the correction shim alone is attached at XDP".into(), "add correction");
+        }
         if !Program::ALL.iter().any(|program| self.wants(*program)) {
             return wrong("nothing to do".into(), "ask for timestamp, correction, ect or the NTP field");
         }
