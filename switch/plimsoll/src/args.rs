@@ -322,8 +322,8 @@ pub(crate) struct HostAttach {
     /// 802.1AS stacks)
     #[arg(long)]
     pub(crate) follow_up: bool,
-    /// Delay that one CE of an NTP message stands for where its field has no count: the ECN threshold's. Without
-    /// it delta; 0us for none, as where switches count in the ECN bits
+    /// With timestamps: delay that one CE of an NTP message stands for where its field has no count: the ECN
+    /// threshold's. Without it delta; 0us for none, as where switches count in the ECN bits
     #[arg(long)]
     pub(crate) ce: Option<Span>,
     /// Largest count that is believed, N; n*delta is at most 1 s in any case
