@@ -49,14 +49,7 @@ pub fn attach(interface: &str, options: &HostOptions) -> Result<HostReport, Port
     if options.correction {
         point::refuse_foreign(place, &link, &mut netlink)?;
     }
-    for number in 0..changes.len() {
-        if let Err(error) = changes[number].apply(place, &link, options, &mut netlink) {
-            for change in changes[..number].iter().rev() {
-                change.undo(place, &link, options, &mut netlink);
-            }
-            return Err(error);
-        }
-    }
+    apply(&changes, place, &link, options, &mut netlink)?;
     report::of(place, &netlink.link(interface).map_err(|e| place.netlink(&e))?)
 }
 
@@ -98,6 +91,25 @@ pub fn show(interface: Option<&str>) -> Result<Vec<HostReport>, PortError> {
     Ok(vec![report::of(place, &link)?])
 }
 
+/// All changes or, where one fails, none of them, nor a part of that one.
+fn apply(
+    changes: &[Change],
+    place: Place<'_>,
+    link: &Link,
+    options: &HostOptions,
+    netlink: &mut Netlink,
+) -> Result<(), PortError> {
+    for (number, change) in changes.iter().enumerate() {
+        if let Err(error) = change.apply(place, link, options, netlink) {
+            for change in changes[..=number].iter().rev() {
+                change.undo(place, link, netlink);
+            }
+            return Err(error);
+        }
+    }
+    Ok(())
+}
+
 /// What is to happen with one program.
 struct Change {
     program: Program,
@@ -127,17 +139,68 @@ impl Change {
         others.iter().try_for_each(|old| old.detach(place, link, netlink))
     }
 
-    /// Back to what was there before; what the kernel refuses now cannot be helped.
-    fn undo(&self, place: Place<'_>, link: &Link, options: &HostOptions, netlink: &mut Netlink) {
-        let now =
-            point::ours(place, &netlink.link_at(link.index).unwrap_or_else(|_| link.clone()), self.program);
-        match (now.ok().and_then(|mut points| points.pop()), self.there.first()) {
-            (Some(now), Some(old)) => drop(now.replace(place, link, old.fd(), old.choice(), netlink)),
-            (Some(now), None) => drop(now.detach(place, link, netlink)),
-            (None, Some(old)) => {
-                drop(point::attach(place, link, self.program, old.fd(), options.xdp, netlink));
-            }
-            (None, None) => {}
+    /// Back to what was there before, of whatever was done; what the kernel refuses now cannot be helped.
+    fn undo(&self, place: Place<'_>, link: &Link, netlink: &mut Netlink) {
+        let link = netlink.link_at(link.index).unwrap_or_else(|_| link.clone());
+        let Ok(now) = point::ours(place, &link, self.program) else { return };
+        let among = |points: &[Point], point: &Point| points.iter().any(|other| other.id() == point.id());
+        let mut missing = self.there.iter().filter(|old| !among(&now, old));
+        for new in now.iter().filter(|new| !among(&self.there, new)) {
+            drop(match missing.next() {
+                Some(old) => new.replace(place, &link, old.fd(), old.choice(), netlink),
+                None => new.detach(place, &link, netlink),
+            });
         }
+        for old in missing {
+            drop(point::attach(place, &link, self.program, old.fd(), old.choice(), netlink));
+        }
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+    use crate::namespace::Namespace;
+    use crate::netlink::VethEnd;
+
+    fn ids(place: Place<'_>, link: &Link, program: Program) -> Vec<u32> {
+        point::ours(place, link, program).unwrap().iter().map(Point::id).collect()
+    }
+
+    /// Two calls of `attach` met, and while a third one works somebody takes the second program off: its place is not
+    /// where it was any more when it is to be detached.
+    #[test]
+    fn a_change_that_fails_half_way_is_undone_too() {
+        let namespace = Namespace::new().unwrap();
+        let work = || {
+            let mut netlink = Netlink::open().unwrap();
+            let ends = ["a", "b"].map(|name| VethEnd::new(name, &namespace));
+            netlink.create_veth(&ends[0], &ends[1]).unwrap();
+            let link = netlink.link("a").unwrap();
+            let place = Place::port("a");
+            let options = HostOptions::new("60us".parse().unwrap());
+            let loaded = |program| Loaded::new(place, program, &options).unwrap();
+            let (kept, egress) = (loaded(Program::Timestamp), Program::Egress);
+            point::attach(place, &link, Program::Timestamp, kept.fd(), options.xdp, &mut netlink).unwrap();
+            let old = [loaded(egress), loaded(egress)];
+            for old in &old {
+                point::attach(place, &link, egress, old.fd(), options.xdp, &mut netlink).unwrap();
+            }
+            let before = [Program::Timestamp, egress].map(|program| ids(place, &link, program));
+            assert_eq!(before[1].len(), 2);
+            let change = |program| Change {
+                program,
+                there: point::ours(place, &link, program).unwrap(),
+                wanted: Some(loaded(program)),
+            };
+            let changes = [change(Program::Timestamp), change(egress)];
+            changes[1].there[1].detach(place, &link, &mut netlink).unwrap();
+            assert_eq!(ids(place, &link, egress), before[1][..1]);
+            super::apply(&changes, place, &link, &options, &mut netlink).unwrap_err();
+            let after = [Program::Timestamp, egress].map(|program| ids(place, &link, program));
+            assert_eq!(after, before);
+        };
+        namespace.run_in(work).unwrap();
     }
 }

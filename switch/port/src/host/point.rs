@@ -131,6 +131,11 @@ impl Point {
         &self.info
     }
 
+    /// The kernel's id of the program.
+    pub(super) fn id(&self) -> u32 {
+        self.info.id()
+    }
+
     pub(super) fn fd(&self) -> BorrowedFd<'_> {
         self.fd.as_fd()
     }
