@@ -1,12 +1,12 @@
 //! `plimsoll lab`: networks of namespaces with real frames.
 
-use std::{ffi::OsString, process::ExitCode, time::Duration};
+use std::{ffi::OsString, path::Path, process::ExitCode, time::Duration};
 
 use anyhow::Result;
 use plimsoll_core::Span;
 use plimsoll_lab::{
     lab::{self, HostAddresses, Lab as Running, Progress, RunOptions, Silent, StateFile, Stderr, Traffic},
-    results::{Table, octets},
+    results::{Outcome, Table, octets, prepare_exchanges},
     topology::{BUILT_IN, ClockPlan, CounterKind, Hop, Overrides, ThresholdRule, Topology},
 };
 use serde_json::json;
@@ -87,16 +87,29 @@ fn load_real(lab: &str, overrides: &Overrides) -> Result<Topology> {
 fn run(args: &LabRun) -> Result<ExitCode> {
     let topology = load_real(&args.lab, &overrides(&args.overriding)?)?;
     recordable(args.record.as_ref())?;
+    keepable(args.clocks.as_deref())?;
     let stop = interrupt::flag()?;
     let (loud, silent) = (Stderr::new(), Silent);
     let progress: &dyn Progress = if args.quiet { &silent } else { &loud };
     let options = RunOptions { record: args.record.clone(), publish: true };
-    let outcome = lab::run(topology, &options, progress, &stop)?;
-    if let Some(directory) = &args.clocks {
-        outcome.write_exchanges(directory)?;
-    }
+    let mut outcome = lab::run(topology, &options, progress, &stop)?;
+    keep(&mut outcome, args.clocks.as_deref());
     say::result(&outcome, args.json)?;
     Ok(ExitCode::from(outcome.exit_code()))
+}
+
+/// Whether exchanges can be written there, asked before they are measured.
+///
+/// # Errors
+/// [`Usage`] where they cannot.
+pub(crate) fn keepable(clocks: Option<&Path>) -> Result<()> {
+    clocks.map_or(Ok(()), prepare_exchanges).map_err(|e| Usage(e.to_string()).into())
+}
+
+/// Writes the clocks' exchanges. What was measured is shown where they cannot be written too.
+pub(crate) fn keep(outcome: &mut Outcome, clocks: Option<&Path>) {
+    let written = clocks.map_or(Ok(()), |directory| outcome.write_exchanges(directory));
+    outcome.failed.extend(written.err().map(|e| e.to_string()));
 }
 
 impl From<Marking> for Overrides {

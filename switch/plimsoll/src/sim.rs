@@ -11,7 +11,7 @@ use plimsoll_lab::{
 use crate::{
     args::Sim,
     interrupt,
-    lab::{load, overrides},
+    lab::{keep, keepable, load, overrides},
     run::recordable,
     say::{self, Note},
 };
@@ -19,6 +19,7 @@ use crate::{
 pub(crate) fn sim(args: &Sim) -> Result<ExitCode> {
     let topology = load(&args.run.lab, &overrides(&args.run.overriding)?)?;
     recordable(args.run.record.as_ref())?;
+    keepable(args.run.clocks.as_deref())?;
     let stop = interrupt::flag()?;
     let (loud, silent) = (Stderr::new(), Silent);
     let progress: &dyn Progress = if args.run.quiet { &silent } else { &loud };
@@ -32,10 +33,8 @@ pub(crate) fn sim(args: &Sim) -> Result<ExitCode> {
         }
         None => {
             let options = SimOptions { record: args.run.record.clone(), ..SimOptions::default() };
-            let simulated = run(&topology, options, progress, &stop)?;
-            if let Some(directory) = &args.run.clocks {
-                simulated.outcome.write_exchanges(directory)?;
-            }
+            let mut simulated = run(&topology, options, progress, &stop)?;
+            keep(&mut simulated.outcome, args.run.clocks.as_deref());
             say::result(&simulated.outcome, args.run.json)?;
             tell(args, std::slice::from_ref(&simulated), since);
             simulated.outcome.exit_code()

@@ -188,20 +188,35 @@ const fn errno_name(number: i32) -> Option<&'static str> {
 /// Which of the capabilities that a port needs this thread has not.
 fn missing_capabilities() -> String {
     let Ok(sets) = capabilities(None) else { return "run as root".into() };
-    let has = |wanted| sets.effective.intersects(wanted);
+    let map = std::fs::read_to_string("/proc/self/uid_map").unwrap_or_default();
+    remedy_of(sets.effective, map.split_whitespace().eq(["0", "0", "4294967295"]))
+}
+
+/// What a process with these capabilities lacks; `initial`: in the initial user namespace.
+fn remedy_of(effective: CapabilitySet, initial: bool) -> String {
+    let has = |wanted| effective.intersects(wanted);
     let mut missing = Vec::new();
-    // The kernel takes CAP_SYS_ADMIN for either of the two.
-    if !has(CapabilitySet::NET_ADMIN | CapabilitySet::SYS_ADMIN) {
+    if !has(CapabilitySet::NET_ADMIN) {
         missing.push("CAP_NET_ADMIN");
     }
     if !has(CapabilitySet::NET_RAW) {
         missing.push("CAP_NET_RAW");
     }
+    // The kernel takes CAP_SYS_ADMIN for it.
     if !has(CapabilitySet::BPF | CapabilitySet::SYS_ADMIN) {
         missing.push("CAP_BPF");
     }
     if missing.is_empty() {
-        return "run it in the initial user namespace (rootless containers cannot load XDP programs)".into();
+        if !initial {
+            return "run it in the initial user namespace (rootless containers cannot load XDP programs)"
+                .into();
+        }
+        if has(CapabilitySet::SYS_ADMIN) {
+            return "look whether a security module (AppArmor, SELinux, lockdown) or seccomp forbids it"
+                .into();
+        }
+        // Loading a program with pointers and finding one by its id.
+        missing.push("CAP_SYS_ADMIN");
     }
     let docker: String = missing.iter().map(|name| format!(" --cap-add {}", &name[4..])).collect();
     format!("run as root, or with {} (docker:{docker})", missing.join(", "))
@@ -210,6 +225,18 @@ fn missing_capabilities() -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_is_missing_is_what_is_named() {
+        let (net, bpf) = (CapabilitySet::NET_ADMIN | CapabilitySet::NET_RAW, CapabilitySet::BPF);
+        let told = |effective, initial| remedy_of(effective, initial);
+        assert!(told(CapabilitySet::empty(), true).contains("with CAP_NET_ADMIN, CAP_NET_RAW, CAP_BPF ("));
+        assert!(told(net | bpf, true).contains("with CAP_SYS_ADMIN ("));
+        let all = net | CapabilitySet::SYS_ADMIN;
+        assert!(told(all.difference(CapabilitySet::NET_ADMIN), true).contains("with CAP_NET_ADMIN ("));
+        assert!(told(all, false).contains("initial user namespace"));
+        assert!(told(all, true).contains("security module"));
+    }
 
     #[test]
     fn an_error_is_one_line_with_place_call_errno_and_remedy() {

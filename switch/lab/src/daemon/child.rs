@@ -6,7 +6,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use std::{
     fs::{self, File, Permissions},
     io,
-    os::unix::fs::PermissionsExt,
+    os::unix::{fs::PermissionsExt, process::ExitStatusExt},
     path::{Path, PathBuf},
     process::{Child, Command, Output, Stdio},
     thread,
@@ -137,7 +137,10 @@ impl Daemon {
                 place: self.place.clone(),
                 status: status.to_string(),
                 said: self.log().lines().last().unwrap_or("nothing").to_owned(),
-                remedy: self.program.remedy,
+                remedy: match status.signal() {
+                    Some(signal) => killed_by(signal),
+                    None => self.program.remedy,
+                },
             }),
             Err(source) => Err(self.failed("waitpid", "start it again")(source)),
         }
@@ -187,6 +190,17 @@ impl Daemon {
 
     fn path(&self, name: impl AsRef<Path>) -> PathBuf {
         self.scratch.path().join(name)
+    }
+}
+
+/// What to do where a signal ended it.
+fn killed_by(signal: i32) -> &'static str {
+    match Signal::from_named_raw(signal) {
+        Some(Signal::KILL) => {
+            "see who killed it: somebody's `kill`, or the kernel for want of memory (dmesg)"
+        }
+        Some(Signal::TERM | Signal::INT | Signal::HUP) => "see who ended it: somebody's `kill` or `pkill`",
+        _ => "it crashed: see dmesg, and report it to its package",
     }
 }
 

@@ -120,7 +120,16 @@ fn observe(
 ) -> Result<Vec<Result<Ended, LabError>>, LabError> {
     let topology = lab.topology();
     let shims = shim::attach(lab)?;
-    let clocks = topology.clocks.iter().map(|plan| Pair::start(lab, plan)).collect::<Result<Vec<_>, _>>()?;
+    let mut clocks = Vec::new();
+    for plan in &topology.clocks {
+        // Daemons take a while to start.
+        if stop.load(Ordering::Relaxed) {
+            outcome.cut_short = true;
+            outcome.failed.push("interrupted before it measured".into());
+            return Ok(Vec::new());
+        }
+        clocks.push(Pair::start(lab, plan)?);
+    }
     let traffic = Traffic::start(lab)?;
     let settle = topology.clocks.iter().map(pair::settles).fold(topology.warmup, Duration::max);
     progress.step(&format!("settling for {} s", settle.as_secs_f64()));
@@ -137,6 +146,7 @@ fn observe(
     let real_until = now(ClockId::Realtime);
     outcome.duration_s = since.elapsed().as_secs_f64();
     if !well {
+        outcome.cut_short = true;
         outcome.failed.push(if stop.load(Ordering::Relaxed) {
             format!("interrupted after {:.1} s", outcome.duration_s)
         } else {

@@ -4,6 +4,7 @@ use super::{ClockOutcome, Outcome};
 use crate::clock::{ClockSample, Filtered};
 use crate::record::RecordError;
 use plotters::prelude::*;
+use std::collections::BTreeSet;
 use std::fs::{self, File};
 use std::io::{self, BufWriter, Write};
 use std::path::Path;
@@ -26,16 +27,9 @@ impl Outcome {
     /// # Errors
     /// A file cannot be written.
     pub fn write_exchanges(&self, directory: &Path) -> Result<(), RecordError> {
-        let remedy = "name a folder that you may write";
-        let fail = |path: &Path, call| {
-            let path = path.display().to_string();
-            move |source| RecordError { path, call, source, remedy }
-        };
         fs::create_dir_all(directory).map_err(fail(directory, "mkdir"))?;
-        for clock in &self.clocks {
-            // Names of clocks are free, those of files are not.
-            let name: String =
-                clock.report.name.chars().map(|c| if c == '/' || c == '\0' { '_' } else { c }).collect();
+        let names: Vec<&str> = self.clocks.iter().map(|clock| clock.report.name.as_str()).collect();
+        for (clock, name) in self.clocks.iter().zip(stems(&names)) {
             let file = directory.join(format!("{name}.csv"));
             write_csv(&file, clock).map_err(fail(&file, "write"))?;
             if clock.logged.is_some() {
@@ -43,12 +37,56 @@ impl Outcome {
                 write_said(&file, clock).map_err(fail(&file, "write"))?;
             }
             let file = directory.join(format!("{name}.svg"));
-            // Plotters' errors hold references to the drawing.
-            draw(&file, &format!("{}: {}", self.lab, clock.report.name), clock)
-                .map_err(|error| fail(&file, "draw")(io::Error::other(error)))?;
+            draw(&format!("{}: {}", self.lab, clock.report.name), clock)
+                .map_err(io::Error::other)
+                .and_then(|drawing| fs::write(&file, drawing))
+                .map_err(fail(&file, "write"))?;
         }
         Ok(())
     }
+}
+
+/// Makes the folder for [`Outcome::write_exchanges`] where it is not there, and tries a file in it.
+///
+/// # Errors
+/// It cannot be made, or takes no file.
+pub fn prepare_exchanges(directory: &Path) -> Result<(), RecordError> {
+    fs::create_dir_all(directory).map_err(fail(directory, "mkdir"))?;
+    let file = directory.join(format!(".plimsoll-{}", std::process::id()));
+    let tried = fs::write(&file, b"x");
+    let _ = fs::remove_file(&file);
+    tried.map_err(fail(directory, "write"))
+}
+
+fn fail(path: &Path, call: &'static str) -> impl FnOnce(io::Error) -> RecordError {
+    let path = path.display().to_string();
+    move |source| {
+        let remedy = match source.kind() {
+            io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
+                "free some disk, or name a folder on another one"
+            }
+            _ => "name a folder that you may write",
+        };
+        RecordError { path, call, source, remedy }
+    }
+}
+
+/// What the files of each clock are called. Names of clocks are free, those of files are not: what would be one file of
+/// two clocks, `-said` included, gets a number.
+fn stems(clocks: &[&str]) -> Vec<String> {
+    let mut taken = BTreeSet::new();
+    let stem = |name: &&str| {
+        let name: String = name.chars().map(|c| if c == '/' || c == '\0' { '_' } else { c }).collect();
+        let mut stem = name.clone();
+        let mut number = 2;
+        while taken.contains(&stem) || taken.contains(&format!("{stem}-said")) {
+            stem = format!("{name}-{number}");
+            number += 1;
+        }
+        taken.extend([stem.clone(), format!("{stem}-said")]);
+        stem
+    };
+    clocks.iter().map(stem).collect()
 }
 
 fn write_csv(path: &Path, clock: &ClockOutcome) -> io::Result<()> {
@@ -124,48 +162,60 @@ fn kinds(clock: &ClockOutcome) -> Vec<(&'static str, RGBColor, Dots)> {
     kinds
 }
 
-fn draw(path: &Path, title: &str, clock: &ClockOutcome) -> Result<(), String> {
+/// As SVG.
+fn draw(title: &str, clock: &ClockOutcome) -> Result<String, String> {
+    let mut drawing = String::new();
     let kinds = kinds(clock);
     let span = |values: &dyn Fn(&(f64, f64)) -> f64| {
         let all = || kinds.iter().flat_map(|(.., dots)| dots).map(values);
         let (low, high) = (all().fold(0.0, f64::min), all().fold(1e-3, f64::max));
         low * 1.05..high * 1.05
     };
-    let draw = || -> Result<(), Box<dyn std::error::Error + '_>> {
-        let area = SVGBackend::new(path, SIZE).into_drawing_area();
-        area.fill(&WHITE)?;
+    let draw = |drawing: &mut String| -> Result<(), String> {
+        // Plotters' errors hold references to the drawing.
+        let area = SVGBackend::with_string(drawing, SIZE).into_drawing_area();
+        area.fill(&WHITE).map_err(text)?;
         let mut chart = ChartBuilder::on(&area)
             .caption(title, ("sans-serif", 20))
             .margin(12)
             .x_label_area_size(40)
             .y_label_area_size(72)
-            .build_cartesian_2d(span(&|dot| dot.0), span(&|dot| dot.1))?;
+            .build_cartesian_2d(span(&|dot| dot.0), span(&|dot| dot.1))
+            .map_err(text)?;
         chart
             .configure_mesh()
             .light_line_style(WHITE)
             .label_style(("sans-serif", 14))
             .x_desc("time, s")
             .y_desc("offset from the server (the truth is 0), us")
-            .draw()?;
+            .draw()
+            .map_err(text)?;
         for (name, colour, dots) in &kinds {
             let colour = *colour;
             chart
-                .draw_series(dots.iter().map(|dot| Circle::new(*dot, 1, colour.filled())))?
+                .draw_series(dots.iter().map(|dot| Circle::new(*dot, 1, colour.filled())))
+                .map_err(text)?
                 .label(*name)
                 .legend(move |(x, y)| Circle::new((x + 8, y), 4, colour.filled()));
         }
         if !kinds.is_empty() {
             let mut legend = chart.configure_series_labels();
-            legend.label_font(("sans-serif", 14)).background_style(WHITE.mix(0.8)).draw()?;
+            legend.label_font(("sans-serif", 14)).background_style(WHITE.mix(0.8)).draw().map_err(text)?;
         }
-        area.present()?;
+        area.present().map_err(text)?;
         Ok(())
     };
-    draw().map_err(|error| error.to_string())
+    draw(&mut drawing)?;
+    Ok(drawing)
+}
+
+fn text(error: impl std::fmt::Display) -> String {
+    error.to_string()
 }
 
 #[cfg(test)]
 mod tests {
+    use super::{fail, prepare_exchanges, stems};
     use crate::sim::{SimOptions, run};
     use crate::topology::{Overrides, Topology};
     use std::fs;
@@ -199,5 +249,25 @@ mod tests {
         fs::remove_dir_all(&directory).unwrap();
         let message = outcome.write_exchanges(std::path::Path::new("/proc/none")).unwrap_err().to_string();
         assert!(message.starts_with("record /proc/none: mkdir: "), "{message}");
+    }
+
+    #[test]
+    fn no_two_clocks_share_a_file() {
+        assert_eq!(stems(&["a/b", "a_b", "x", "x-said"]), ["a_b", "a_b-2", "x", "x-said-2"]);
+        assert_eq!(stems(&["x-said", "x"]), ["x-said", "x-2"]);
+    }
+
+    #[test]
+    fn the_folder_is_tried_before() {
+        let directory = std::env::temp_dir().join(format!("plimsoll-prepare-{}", std::process::id()));
+        prepare_exchanges(&directory.join("a/b")).unwrap();
+        assert_eq!(fs::read_dir(directory.join("a/b")).unwrap().count(), 0);
+        fs::write(directory.join("file"), "").unwrap();
+        let told = prepare_exchanges(&directory.join("file/x")).unwrap_err().to_string();
+        assert!(told.ends_with("name a folder that you may write"), "{told}");
+        fs::remove_dir_all(&directory).unwrap();
+        let full = std::io::Error::from_raw_os_error(28); // ENOSPC
+        let told = fail(&directory, "write")(full).to_string();
+        assert!(told.ends_with("free some disk, or name a folder on another one"), "{told}");
     }
 }

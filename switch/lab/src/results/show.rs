@@ -144,9 +144,11 @@ impl Outcome {
                         },
                     ),
                 };
-                let (raw, improvement) = match clock.raw_known {
-                    true => (time(raw), improvement),
-                    false => ("-".to_owned(), "-".to_owned()),
+                let none = || "-".to_owned();
+                let (raw, compensated, improvement) = match (r.samples, clock.raw_known) {
+                    (0, _) => (none(), none(), none()),
+                    (_, true) => (time(raw), compensated, improvement),
+                    (_, false) => (none(), compensated, none()),
                 };
                 table.row(vec![
                     once(r.name.clone()),
@@ -374,6 +376,7 @@ mod tests {
             degraded: false,
             warnings: vec!["a thing".into()],
             failed: Vec::new(),
+            cut_short: false,
         }
     }
 
@@ -471,6 +474,24 @@ warning: a thing
         assert!(
             outcome.to_string().contains("\nptp: compensated is what it measured; raw is that without what")
         );
+    }
+
+    #[test]
+    fn a_clock_without_exchanges_has_no_figures() {
+        let mut outcome = outcome();
+        let (mut none, unlike) = (outcome.clocks.remove(0), "no exchange was completed");
+        none.report.samples = 0;
+        outcome.clocks.clear();
+        outcome.cut_short = true;
+        outcome.take_clock(none.clone());
+        let told = outcome.to_string();
+        assert!(
+            told.contains("best 99 %    -            -            -\n") && !told.contains(unlike),
+            "{told}"
+        );
+        outcome.cut_short = false;
+        outcome.take_clock(none);
+        assert!(outcome.to_string().contains(unlike));
     }
 
     #[test]

@@ -19,7 +19,7 @@ use mio::{
 };
 use rustix::net::sockopt::socket_peercred;
 
-use super::{PREFIX, Request};
+use super::{Request, full_name};
 
 /// Why [`Server::wait`] came back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -64,7 +64,7 @@ struct Client {
 impl Server {
     /// Takes the abstract name of `name`, and SIGINT and SIGTERM of the process.
     pub(crate) fn start(name: &str) -> Result<Self> {
-        let address = SocketAddr::from_abstract_name(format!("{PREFIX}{name}"))?;
+        let address = SocketAddr::from_abstract_name(full_name(name)?)?;
         let mut listener = UnixListener::bind_addr(&address)
             .with_context(|| format!("a switch called {name:?} runs already; choose another --name"))?;
         let (reader, writer) = StdStream::pair()?;
@@ -218,7 +218,7 @@ mod tests {
         while !client.is_finished() {
             let event = server.wait(Some(Duration::from_millis(20)), |request| {
                 assert_eq!(request, Request::Snapshot);
-                Ok(serde_json::json!({ "frames": 7 }))
+                Ok(serde_json::json!({ "switches": [], "frames": 7 }))
             });
             assert_eq!(event.unwrap(), Event::Timeout);
         }
@@ -228,7 +228,7 @@ mod tests {
             server.wait(Some(Duration::from_millis(20)), |_| Ok(serde_json::json!(7))).unwrap();
         };
         let connect = || {
-            let address = SocketAddr::from_abstract_name(format!("{PREFIX}{name}")).unwrap();
+            let address = SocketAddr::from_abstract_name(full_name(&name).unwrap()).unwrap();
             let stream = StdStream::connect_addr(&address).unwrap();
             stream.set_read_timeout(Some(Duration::from_secs(5))).unwrap();
             stream

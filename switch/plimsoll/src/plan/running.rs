@@ -25,7 +25,7 @@ impl Port<'_> {
     }
 
     fn messages(&self) -> u64 {
-        self.buckets.iter().map(|[_, _, count]| count).sum()
+        self.buckets.iter().fold(0, |sum, [_, _, count]| sum.saturating_add(*count))
     }
 
     /// Octets ahead as time on the link. Depths are rounded up to whole octets, so that a bucket holds those above the
