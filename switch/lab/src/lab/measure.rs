@@ -125,7 +125,7 @@ fn observe(
         // Daemons take a while to start.
         if stop.load(Ordering::Relaxed) {
             outcome.cut_short = true;
-            outcome.failed.push("interrupted before it measured".into());
+            outcome.failed.push("interrupted after 0.0 s, before anything was measured".into());
             return Ok(Vec::new());
         }
         clocks.push(Pair::start(lab, plan)?);
