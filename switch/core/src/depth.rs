@@ -13,6 +13,7 @@ use crate::{
     class::CLASSES,
     config::wire_octets,
     link::{Instant, Pace},
+    queue::higher,
 };
 
 /// A depth as measured.
@@ -96,6 +97,8 @@ const fn least(count: u64, most: u32) -> u32 {
 pub(crate) struct Gauge {
     scope: DepthScope,
     unit: DepthUnit,
+    /// The classes below this one share the link in rounds.
+    shared: u8,
     pace: Pace,
     /// What is queued, by class, in octets on the wire or in cells.
     queued: [u64; CLASSES],
@@ -115,12 +118,14 @@ struct Decided {
 const ROOM: usize = 64;
 
 impl Gauge {
-    /// The gauge of a port that measures otherwise than by default.
-    pub(crate) fn new(depth: Depth, pace: Option<Pace>) -> Option<Box<Self>> {
+    /// The gauge of a port that measures otherwise than by default, where so many of the lowest classes share the link in
+    /// rounds.
+    pub(crate) fn new(depth: Depth, shared: u8, pace: Option<Pace>) -> Option<Box<Self>> {
         let pace = pace.filter(|_| depth != Depth::default())?;
         Some(Box::new(Self {
             scope: depth.scope,
             unit: depth.unit,
+            shared,
             pace,
             queued: [0; CLASSES],
             decided: VecDeque::with_capacity(ROOM),
@@ -134,7 +139,9 @@ impl Gauge {
         }
         let own = usize::from(class);
         let mut size: u64 = match self.scope {
-            DepthScope::Ahead => self.queued[own..].iter().sum(),
+            DepthScope::Ahead => {
+                self.queued[own] + self.queued[higher(class, self.shared)..].iter().sum::<u64>()
+            }
             DepthScope::Queue => self.queued[own],
             DepthScope::Port => self.queued.iter().sum(),
         };
@@ -277,8 +284,12 @@ mod tests {
     /// Class 0 has one frame of 1514 in service since 1000, its end at 1000 + 1538*80, and one of 100 waiting; class 5
     /// has one of 60 waiting; all measured 8000 ns (100 octets) after the start.
     fn measured(scope: DepthScope, unit: DepthUnit, class: u8) -> u64 {
+        measured_in_rounds(scope, unit, class, 0)
+    }
+
+    fn measured_in_rounds(scope: DepthScope, unit: DepthUnit, class: u8, shared: u8) -> u64 {
         let pace = Pace::new(RATE);
-        let mut gauge = Gauge::new(Depth { scope, unit }, Some(pace)).unwrap();
+        let mut gauge = Gauge::new(Depth { scope, unit }, shared, Some(pace)).unwrap();
         let start = Instant::at(Nanos(1000));
         gauge.queue(0, 1514);
         gauge.serve(0, 1514, start, pace.after(start, 1538));
@@ -311,10 +322,23 @@ mod tests {
     }
 
     #[test]
+    fn of_classes_in_rounds_only_the_strict_ones_are_ahead() {
+        let unit = DepthUnit::Frames { in_service: false };
+        let ahead =
+            |shared| [0, 1, 5, 7].map(|class| measured_in_rounds(DepthScope::Ahead, unit, class, shared));
+        assert_eq!(ahead(0), [124 + 84, 84, 84, 0]);
+        assert_eq!(ahead(5), [124 + 84, 84, 84, 0]);
+        assert_eq!(ahead(6), [124, 0, 84, 0]);
+        assert_eq!(ahead(8), [124, 0, 84, 0]);
+        let all = |scope| [0, 1, 5, 7].map(|class| measured_in_rounds(scope, unit, class, 8));
+        assert_eq!((all(DepthScope::Queue), all(DepthScope::Port)), ([124, 0, 84, 0], [124 + 84; 4]));
+    }
+
+    #[test]
     fn a_frame_is_in_service_until_its_end() {
         let pace = Pace::new(RATE);
         let unit = DepthUnit::Frames { in_service: true };
-        let mut gauge = Gauge::new(Depth { unit, ..Depth::default() }, Some(pace)).unwrap();
+        let mut gauge = Gauge::new(Depth { unit, ..Depth::default() }, 0, Some(pace)).unwrap();
         let start = Instant::at(Nanos(1000));
         gauge.queue(0, 60);
         gauge.serve(0, 60, start, pace.after(start, 84));
@@ -327,7 +351,7 @@ mod tests {
     fn frames_decided_ahead_of_a_late_arrival_are_still_queued_to_it() {
         let pace = Pace::new(RATE);
         let unit = DepthUnit::Frames { in_service: false };
-        let mut gauge = Gauge::new(Depth { unit, ..Depth::default() }, Some(pace)).unwrap();
+        let mut gauge = Gauge::new(Depth { unit, ..Depth::default() }, 0, Some(pace)).unwrap();
         let mut start = Instant::at(Nanos(1000));
         for _ in 0..3 {
             gauge.queue(0, 60);

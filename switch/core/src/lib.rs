@@ -9,6 +9,7 @@
 //! | `port.rs` | a port's egress: depth, mark, queue, link |
 //! | `depth.rs` | what the thresholds are compared with |
 //! | `queue.rs`, `link.rs`, `class.rs` | eight queues, the link's exact clock, which queue |
+//! | `deficit.rs` | whose turn it is among classes that share a link |
 //! | `mark/`, `lateness.rs` | counters, ECN, trust, edge conversion; the machine's own lateness |
 //! | `fdb.rs`, `vlan.rs`, `storm.rs` | forwarding database, VLANs and tags, storm control |
 //! | `wire/` | views of what is on the wire |
@@ -20,6 +21,7 @@
 
 mod class;
 pub mod config;
+mod deficit;
 mod depth;
 mod fdb;
 mod frame;

@@ -77,8 +77,8 @@ impl Switch {
     /// or is freed. Calls come in order of `stamp`; an earlier one is moved to the last arrival and counted.
     ///
     /// A stamp may be earlier than the last [`Switch::advance`]. What that decided stays decided: with one class nothing
-    /// changes (starts, depths and marks are as if the frame had come in time), a higher class is overtaken by what has
-    /// started, and the queue limits no longer count it. A pipeline latency that covers the machine's delays avoids it.
+    /// changes (starts, depths and marks are as if the frame had come in time), a higher class (or one whose turn it would
+    /// have been) is overtaken by what has started, and the queue limits no longer count it. A pipeline latency that covers the machine's delays avoids it.
     ///
     /// Links run up to the arrival, so frames may depart here as well as in [`Switch::advance`]; those of one port
     /// depart in the order of their start. `info` must be of this frame; where its offsets are wrong, the frame is not
@@ -123,8 +123,9 @@ impl Switch {
 
     /// Runs the emulated links up to `to`, exclusively: every frame whose first bit is due before `to` departs.
     ///
-    /// What is decided is final. A link decides at the instant it becomes free, by strict priority among all frames
-    /// that have arrived by then, those of the very instant included; an idle link decides when a frame arrives.
+    /// What is decided is final. A link decides at the instant it becomes free, by strict priority (and deficit round robin
+    /// among classes with [`crate::PortConfig::quanta`]) among all frames that have arrived by then, those of the very
+    /// instant included; an idle link decides when a frame arrives.
     pub fn advance<E: Egress>(&mut self, to: Nanos, out: &mut E) {
         self.now = self.now.max(to);
         for port in &mut self.ports {

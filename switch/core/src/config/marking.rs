@@ -143,7 +143,9 @@ pub struct Depth {
 /// Which frames at the port count.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Hash)]
 pub enum DepthScope {
-    /// Those that leave before it as far as known now: its class, higher ones, and what is in service.
+    /// Those that leave before it as far as known now: its class, higher ones, and what is in service. Of classes that
+    /// share the link by [`super::PortConfig::quanta`] only strict ones are higher: what the others send in between is not
+    /// known, so this measure is refused for what is marked in them.
     #[default]
     Ahead,
     /// Its own class, and what is in service of that class.

@@ -30,6 +30,8 @@ const MAX_PORTS: usize = 1024;
 const MAX_FDB: usize = 1 << 20;
 const MAX_QUEUE_FRAMES: u32 = 1 << 20;
 const MAX_QUEUE_BYTES: u64 = 1 << 40;
+/// Largest quantum of deficit round robin in octets, 16 MiB: more than a queue by default.
+pub(crate) const MAX_QUANTUM: u64 = 1 << 24;
 const MAX_CELL: u32 = 16_384;
 const MAX_DELAY: Nanos = Nanos(1_000_000_000_000);
 /// Largest delta, 1 s.
@@ -115,9 +117,13 @@ pub struct PortConfig {
     pub mtu: Option<u32>,
     /// Propagation delay of the emulated link, up to 1000 s.
     pub delay: Nanos,
+    /// Quanta of deficit round robin in octets on the wire, 1..=2^24 each: class i of the lowest has quantum i, and these
+    /// classes share what the higher ones leave, in proportion to their quanta; the higher ones have strict priority. Empty:
+    /// all have it. IEEE 802.1Q clause 37 (ETS).
+    pub quanta: Vec<u64>,
     /// Limit on the wire octets that leave before a frame, itself included, the frame in service not counted: those of
-    /// its class and the higher ones, so that a full class takes no room of a higher one. `None`: 1 MB or 10 ms at
-    /// the rate, the larger.
+    /// its class and the higher ones, so that a full class takes no room of a higher one; of classes that share the link by
+    /// `quanta` its own and the strict ones alone. `None`: 1 MB or 10 ms at the rate, the larger.
     pub queue_bytes: Option<u64>,
     /// The same limit in frames, 1..=2^20. `None`: as many of the shortest as the octets hold, 64 to 8192.
     pub queue_frames: Option<u32>,
@@ -159,6 +165,7 @@ impl PortConfig {
             vlan: Vlan::Transparent,
             mtu: None,
             delay: Nanos(0),
+            quanta: Vec::new(),
             queue_bytes: None,
             queue_frames: None,
             default_priority: 0,

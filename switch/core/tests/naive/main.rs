@@ -117,6 +117,9 @@ fn port() -> impl Strategy<Value = PortConfig> {
             3_000_000, 123_456_789, 99_999_989, 77_777, 10_000_000_000_000,
         ]).prop_map(Some),
     ];
+    // Below a least frame, of a frame or two, and beyond what ever waits.
+    let quantum = prop_oneof![1 => 1u64..84, 4 => 84u64..4000, 1 => Just(1 << 24)];
+    let quanta = prop_oneof![1 => Just(Vec::new()), 1 => prop::collection::vec(quantum, 1..=8)];
     let queue = prop_oneof![2 => Just(None), 1 => (84u64..20_000).prop_map(Some)];
     let frames = prop_oneof![2 => Just(None), 1 => (1u32..12).prop_map(Some)];
     let counter = prop::sample::select(vec![
@@ -144,7 +147,7 @@ fn port() -> impl Strategy<Value = PortConfig> {
     let ecn = (prop::option::of(ecn), prop::option::of(prop::sample::select(vec![Ect::Zero, Ect::One])));
     let class = prop::option::of(0u8..8);
     let pass = prop::collection::vec(prop::sample::select(vec![0u8, 0x0E]), 0..3);
-    (rate, queue, frames, marking, class, 0u8..8, any::<[bool; 3]>(), pass, 0u64..5000, ecn).prop_map(
+    (rate, queue, frames, marking, class, 0u8..8, any::<[bool; 3]>(), pass, 0u64..5000, ecn, quanta).prop_map(
         |(
             rate,
             queue_bytes,
@@ -156,11 +159,13 @@ fn port() -> impl Strategy<Value = PortConfig> {
             pass,
             delay,
             (ecn, remark),
+            quanta,
         )| {
             let mark = mark.filter(|_| rate.is_some());
             PortConfig {
                 rate: rate.map(Rate),
                 delay: Nanos(delay),
+                quanta,
                 queue_bytes,
                 queue_frames,
                 default_priority,
@@ -209,7 +214,7 @@ fn switch() -> impl Strategy<Value = SwitchConfig> {
 }
 
 /// Leaves out what does not go together: ECN as a counter and as RFC 3168 has it or in two ways, edges and counts of two
-/// directions.
+/// directions, what is ahead as the depth of what is marked in rounds.
 fn make_fit(ports: &mut [PortConfig], classical: bool) {
     let edges = ports.iter().any(|port| port.edge);
     let in_ecn =
@@ -226,6 +231,15 @@ fn make_fit(ports: &mut [PortConfig], classical: bool) {
         }
         if !classical {
             (port.ecn, port.remark) = (None, None);
+        }
+        let in_rounds = port.sync_class.is_none_or(|class| usize::from(class) < port.quanta.len());
+        let bulk_marked = port.ecn.is_some_and(|ecn| ecn.scope == EcnScope::All);
+        if (port.mark.is_some() || port.ecn.is_some())
+            && port.depth.scope == DepthScope::Ahead
+            && !port.quanta.is_empty()
+            && (in_rounds || bulk_marked)
+        {
+            port.depth.scope = DepthScope::Queue;
         }
     }
 }

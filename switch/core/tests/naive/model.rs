@@ -6,6 +6,7 @@ use plimsoll_core::{
 };
 
 use crate::marks::{self, Message, Taken};
+use std::collections::{HashMap, VecDeque};
 
 /// Where a frame carries its priority.
 #[derive(Clone, Copy, Debug)]
@@ -241,6 +242,55 @@ fn class(frame: &Sent, port: &PortConfig) -> u8 {
     }
 }
 
+/// The classes of a port that share its link by deficit round robin, as Shreedhar and Varghese write it.
+#[derive(Default)]
+struct Round {
+    /// The classes that have frames, in the order of their visits.
+    active: VecDeque<u8>,
+    deficit: HashMap<u8, u128>,
+    /// The first of them has got the quantum of this visit.
+    visited: bool,
+}
+
+impl Round {
+    /// A frame comes to a class that has none.
+    fn activate(&mut self, class: u8) {
+        self.active.push_back(class);
+        self.deficit.insert(class, 0);
+    }
+
+    /// The class that sends its first frame.
+    fn send(&mut self, quanta: &[u64], waiting: &[Waiting]) -> u8 {
+        loop {
+            let class = self.active[0];
+            let mut own = waiting.iter().filter(|w| w.class == class);
+            let first = own.next().unwrap();
+            let deficit = self.deficit.get_mut(&class).unwrap();
+            if !self.visited {
+                *deficit += u128::from(quanta[usize::from(class)]);
+                self.visited = true;
+            }
+            if first.wire > *deficit {
+                self.active.rotate_left(1);
+                self.visited = false;
+                continue;
+            }
+            *deficit -= first.wire;
+            if own.next().is_none() {
+                *deficit = 0;
+                self.active.pop_front();
+                self.visited = false;
+            }
+            return class;
+        }
+    }
+}
+
+/// Whether a frame of `class` leaves before one of `own` that comes later, as far as anybody knows.
+fn is_before(port: &PortConfig, class: u8, own: u8) -> bool {
+    class == own || class > own && usize::from(class) >= port.quanta.len()
+}
+
 /// One port: its queue and its link.
 fn serve(
     config: &SwitchConfig,
@@ -273,19 +323,25 @@ fn serve(
     let mut waiting: Vec<(Waiting, Left)> = Vec::new();
     let mut link_free = 0;
     let mut last: Option<Waiting> = None;
+    let mut round = Round::default();
     // One last arrival that never comes lets all others go.
     let ends = arrivals.iter().map(Some).chain([None]);
     for arrival in ends {
         let now = arrival.map_or(u128::MAX, |a| at(a.arrived));
-        // The link takes its next frame when it is free and one is there: the oldest of the highest class then there.
+        // The link takes its next frame when it is free and one is there: the oldest of the highest class then there, or
+        // of that whose turn it is.
         while let Some(first) = waiting.iter().map(|(w, _)| at(w.arrived)).min() {
             let decision = first.max(link_free);
             if decision >= now {
                 break;
             }
             let there = || waiting.iter().filter(|(w, _)| at(w.arrived) <= decision);
-            let highest = there().map(|(w, _)| w.class).max().unwrap();
-            let next = there().find(|(w, _)| w.class == highest).unwrap().0.frame;
+            let mut class = there().map(|(w, _)| w.class).max().unwrap();
+            if usize::from(class) < settings.quanta.len() {
+                let there: Vec<Waiting> = there().map(|(w, _)| *w).collect();
+                class = round.send(&settings.quanta, &there);
+            }
+            let next = there().find(|(w, _)| w.class == class).unwrap().0.frame;
             let place = waiting.iter().position(|(w, _)| w.frame == next).unwrap();
             let (frame, mut gone) = waiting.remove(place);
             link_free = decision + cost(frame.wire);
@@ -296,7 +352,7 @@ fn serve(
         }
         let Some(arrival) = arrival else { break };
         let lose = |reason| Lost { frame: arrival.frame, egress: Some(port), reason };
-        let before = || waiting.iter().filter(|(w, _)| w.class >= arrival.class);
+        let before = || waiting.iter().filter(|(w, _)| is_before(settings, w.class, arrival.class));
         let queued: u128 = before().map(|(w, _)| w.wire).sum();
         if queued + arrival.wire > u128::from(settings.queue_limit()) {
             lost.push(lose(DropReason::QueueBytes));
@@ -306,10 +362,9 @@ fn serve(
             lost.push(lose(DropReason::QueueFrames));
             continue;
         }
-        // What still has to leave: the rest of the frame in service, and all queued that is not of a lower class.
+        // What still has to leave: the rest of the frame in service, and all queued that is known to go before it.
         let rest = link_free.saturating_sub(now);
-        let ahead: u128 =
-            waiting.iter().filter(|(w, _)| w.class >= arrival.class).map(|(w, _)| cost(w.wire)).sum();
+        let ahead: u128 = before().map(|(w, _)| cost(w.wire)).sum();
         let serving = last.filter(|_| rest > 0);
         let queue: Vec<Waiting> = waiting.iter().map(|(w, _)| *w).collect();
         let measured = measure(settings, arrival, &queue, serving, rest);
@@ -318,6 +373,10 @@ fn serve(
         gone.frame = arrival.frame;
         gone.class = arrival.class;
         gone.arrived = arrival.arrived;
+        let shares = usize::from(arrival.class) < settings.quanta.len();
+        if shares && waiting.iter().all(|(w, _)| w.class != arrival.class) {
+            round.activate(arrival.class);
+        }
         waiting.push((*arrival, gone));
     }
 }
@@ -333,7 +392,9 @@ fn measure(
 ) -> u128 {
     let own = |w: &Waiting| w.class == arrival.class;
     let (queue, serving): (Vec<&Waiting>, _) = match port.depth.scope {
-        DepthScope::Ahead => (queue.iter().filter(|w| w.class >= arrival.class).collect(), serving),
+        DepthScope::Ahead => {
+            (queue.iter().filter(|w| is_before(port, w.class, arrival.class)).collect(), serving)
+        }
         DepthScope::Queue => (queue.iter().filter(|w| own(w)).collect(), serving.filter(own)),
         DepthScope::Port => (queue.iter().collect(), serving),
     };

@@ -3,9 +3,10 @@
 use super::{ConfigError, in_range};
 use crate::{
     Span,
+    class::CLASSES,
     config::{
-        Counter, DepthUnit, MAX_CELL, MAX_COUNT, MAX_DELAY, MAX_DELTA, MAX_QUEUE_BYTES, MAX_QUEUE_FRAMES,
-        MAX_RATE, MarkConfig, PortConfig, Rule, wire_octets,
+        Counter, DepthScope, DepthUnit, EcnConfig, EcnScope, MAX_CELL, MAX_COUNT, MAX_DELAY, MAX_DELTA,
+        MAX_QUANTUM, MAX_QUEUE_BYTES, MAX_QUEUE_FRAMES, MAX_RATE, MarkConfig, PortConfig, Rule, wire_octets,
     },
 };
 
@@ -45,6 +46,13 @@ impl PortConfig {
             range("rate in bit/s", rate.0, 1, MAX_RATE)?;
         }
         range("delay in ns", self.delay.0, 0, MAX_DELAY.0)?;
+        if self.quanta.len() > CLASSES {
+            let problem = format!("are {}, one a class from the lowest on", self.quanta.len());
+            return Err(self.error(switch, "quanta", problem, format!("write {CLASSES} at most")));
+        }
+        for &quantum in &self.quanta {
+            range("quanta", quantum, 1, MAX_QUANTUM)?;
+        }
         if let Some(octets) = self.queue_bytes {
             // Below one frame of least size, nothing could ever pass.
             range("queue_bytes", octets, u64::from(wire_octets(0)), MAX_QUEUE_BYTES)?;
@@ -105,6 +113,7 @@ impl PortConfig {
             let remedy = format!("write rate, as \"100mbit\", or leave {key} out");
             return Err(self.error(switch, key, problem, remedy));
         };
+        self.check_rounds(switch)?;
         let (DepthUnit::Cells { octets }, Some(mark)) = (self.depth.unit, self.mark) else { return Ok(()) };
         if mark.rule == Rule::Centred {
             let problem = "compares by a shift, which no centred threshold is".into();
@@ -116,6 +125,29 @@ impl PortConfig {
         let near = mark.cell_deltas(rate, octets).map(|ps| Span { ps }.to_string());
         let problem = format!("K = {} B is no cell of {octets} B times a power of two", mark.k_octets(rate));
         Err(self.error(switch, "depth.cells", problem, format!("write delta as {}", near.join(" or "))))
+    }
+
+    /// What is marked by what is ahead of it must know that: it is in a strict class, above all that share the link in
+    /// rounds.
+    fn check_rounds(&self, switch: &str) -> Result<(), ConfigError> {
+        let shared = self.quanta.len();
+        if shared == 0 || self.depth.scope != DepthScope::Ahead {
+            return Ok(());
+        }
+        let is_all = matches!(self.ecn, Some(EcnConfig { scope: EcnScope::All, .. }));
+        if !is_all && self.sync_class.is_some_and(|class| usize::from(class) >= shared) {
+            return Ok(());
+        }
+        let problem =
+            "share the link in rounds, so that what leaves before a frame of theirs is not known".into();
+        let remedy = if is_all {
+            "write depth = \"queue\", or ecn-scope = \"sync\" and a sync-class above them".into()
+        } else if shared == CLASSES {
+            "write depth = \"queue\"".into()
+        } else {
+            format!("write a sync-class above them, {shared} to 7, or depth = \"queue\"")
+        };
+        Err(self.error(switch, "quanta", problem, remedy))
     }
 
     fn check_mark(&self, switch: &str, mark: &MarkConfig) -> Result<(), ConfigError> {

@@ -71,6 +71,14 @@ fn refusals_name_the_place_and_the_remedy() {
     assert!(refusal(|c| c.ports[0].sync_class = Some(8)).contains("write 0 to 7"));
     assert!(refusal(|c| c.ports[0].queue_bytes = Some(83)).contains("write 84 to"));
     assert!(refusal(|c| c.ports[0].queue_frames = Some(0)).contains("write 1 to"));
+    assert_eq!(
+        refusal(|c| c.ports[0].quanta = vec![1500, 0]),
+        "switch s1, port a, quanta: is 0; write 1 to 16777216"
+    );
+    assert_eq!(
+        refusal(|c| c.ports[1].quanta = vec![1500; 9]),
+        "switch s1, port b, quanta: are 9, one a class from the lowest on; write 8 at most"
+    );
     assert!(refusal(|c| c.delta_ps = Some(1)).contains("marks with delta 60us, the network's is 1ps"));
     assert!(refusal(|c| c.fdb_age = Nanos(0)).contains("write 1 or more"));
     let storm = StormConfig { frames_per_second: 0, burst: 1 };
@@ -155,6 +163,46 @@ fn modes_that_make_no_sense_together_are_refused_with_their_port_and_key() {
         assert!(error.to_string().contains(said), "{error}");
     }
     assert_eq!(two_ports(|c| c.fdb_capacity = 0).check().unwrap_err().port, None);
+}
+
+#[test]
+fn what_is_marked_by_what_is_ahead_of_it_is_in_a_strict_class() {
+    let told = |quanta: usize, change: fn(&mut PortConfig)| {
+        let config = two_ports(|c| {
+            c.ports[1].quanta = vec![1500; quanta];
+            change(&mut c.ports[1]);
+        });
+        config.check().map_err(|e| e.to_string())
+    };
+    let refused = |remedy: &str| {
+        Err(format!(
+            "switch s1, port b, quanta: share the link in rounds, so that what leaves before a frame of theirs is not known; \
+             write {remedy}"
+        ))
+    };
+    let above = "a sync-class above them, 3 to 7, or depth = \"queue\"";
+    assert_eq!(told(3, |_| ()), refused(above));
+    assert_eq!(told(3, |port| port.sync_class = Some(2)), refused(above));
+    assert_eq!(told(3, |port| port.sync_class = Some(3)), Ok(()));
+    assert_eq!(told(8, |port| port.sync_class = Some(7)), refused("depth = \"queue\""));
+    assert_eq!(told(8, |port| port.depth.scope = DepthScope::Queue), Ok(()));
+    assert_eq!(told(8, |port| port.depth.scope = DepthScope::Port), Ok(()));
+    assert_eq!(told(8, |port| port.mark = None), Ok(()));
+    assert_eq!(told(0, |_| ()), Ok(()));
+    // ECN alone, and of all of IP: bulk is in the classes that share.
+    let ecn = |scope| EcnConfig { threshold_ps: 120_000_000, scope };
+    let of = |scope, sync_class| {
+        let config = two_ports(|c| {
+            let port = &mut c.ports[1];
+            (port.mark, port.ecn, port.sync_class) = (None, Some(ecn(scope)), sync_class);
+            port.quanta = vec![1500; 3];
+        });
+        config.check().map_err(|e| e.to_string())
+    };
+    assert_eq!(of(EcnScope::Sync, None), refused(above));
+    assert_eq!(of(EcnScope::Sync, Some(7)), Ok(()));
+    let all = refused("depth = \"queue\", or ecn-scope = \"sync\" and a sync-class above them");
+    assert_eq!(of(EcnScope::All, Some(7)), all);
 }
 
 #[test]
