@@ -3,8 +3,8 @@
 
 use plimsoll_classify::Class;
 use plimsoll_core::{
-    Counter, Departure, EcnConfig, EcnOutcome, EcnScope, Ect, Egress, FrameId, MarkConfig, MarkOutcome,
-    Nanos, Pool, PortConfig, PortId, Rate, Switch, SwitchConfig, wire::ethernet::TAG_LEN,
+    Counter, Departure, DepthScope, EcnConfig, EcnOutcome, EcnScope, Ect, Egress, FrameId, MarkConfig,
+    MarkOutcome, Nanos, Pool, PortConfig, PortId, Rate, Switch, SwitchConfig, wire::ethernet::TAG_LEN,
 };
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -134,7 +134,11 @@ fn switch(change: impl Fn(&mut PortConfig)) -> Switch {
 #[test]
 fn steady_state_allocates_nothing() {
     let ecn = EcnConfig { threshold_ps: 12_000_000, scope: EcnScope::All };
-    let mut classical = switch(|port| (port.ecn, port.remark) = (Some(ecn), Some(Ect::Zero)));
+    let mut classical = switch(|port| {
+        (port.ecn, port.remark) = (Some(ecn), Some(Ect::Zero));
+        port.quanta = vec![60, 1500, 9000];
+        port.depth.scope = DepthScope::Queue;
+    });
     let mut counting = switch(|port| {
         port.edge = false;
         port.mark.as_mut().unwrap().counter = Counter::ShiftBoth;

@@ -147,6 +147,46 @@ fn an_idle_link_takes_the_highest_class_of_one_instant_and_none_is_interrupted()
 }
 
 #[test]
+fn the_lowest_classes_share_a_link_in_rounds_below_the_strict_ones_whatever_the_link_does() {
+    for rate in [Some(RATE), None] {
+        let mut bench = bench(2, |number, port| {
+            (port.rate, port.mark) = (rate, None);
+            port.quanta = if number == 1 { vec![1000, 3000] } else { Vec::new() };
+        });
+        learn(&mut bench, 2);
+        // 1000 octets on the wire each, 80 us: of class 0, 1 and 5.
+        let fill = |bench: &mut Bench, at: u64| {
+            for pcp in [1, 0, 1, 0, 1, 0, 1, 0, 5u16] {
+                bench.receive(0, plain(station(0), station(1), Some(pcp << 13), 976), at);
+            }
+        };
+        bench.switch.hold(PortId(1));
+        fill(&mut bench, 1000);
+        bench.switch.set_up(PortId(1), false, &mut bench.pool, &mut bench.told);
+        assert_eq!((bench.told.discards.len(), bench.pool.out()), (9, 0), "none is left in the round");
+        bench.switch.set_up(PortId(1), true, &mut bench.pool, &mut bench.told);
+        bench.receive(1, plain(station(1), station(1), None, 60), 1500);
+
+        fill(&mut bench, 2000);
+        bench.switch.resume(PortId(1), Nanos(10_000));
+        bench.advance(2_000_000);
+        let departed = bench.departed();
+        let order: Vec<_> = departed.iter().map(|(d, _)| d.class).collect();
+        assert_eq!(order, [5, 0, 1, 1, 1, 0, 1, 0, 0]);
+        // What is ahead as far as known: of its own class, and of strict ones, of which none was there.
+        let mut depths: Vec<_> = departed.iter().map(|(d, _)| (d.class, d.depth_bytes)).collect();
+        depths.sort_unstable();
+        let expected = [0, 1].into_iter().flat_map(|class| [0, 1000, 2000, 3000].map(|depth| (class, depth)));
+        assert_eq!(depths, expected.chain([(5, 0)]).collect::<Vec<_>>());
+        for (number, (d, _)) in (0..).zip(&departed) {
+            let expected = rate.map_or(2_000_000, |_| 10_000 + number * 80_000);
+            assert_eq!(d.start.0, expected, "a link that serves is never idle");
+        }
+        assert_eq!((bench.switch.queued_frames(), bench.pool.out()), (0, 0));
+    }
+}
+
+#[test]
 fn the_next_decision_is_the_moment_to_come_back() {
     let mut bench = bench(3, |_, _| ());
     learn(&mut bench, 3);
