@@ -51,7 +51,8 @@ pub(crate) struct Run {
     pub(crate) file: Option<PathBuf>,
     /// An interface to own: NAME[,KEY=VALUE..] with the keys of [[port]] (e.g. eth1,rate=100mbit,edge): rate, delay,
     /// queue, queue-frames, class, sync-class, mode, release, mark, ecn, edge, transparent-clock, remark, trust, step,
-    /// storm=FRAMES-PER-SECOND+BURST, pass=0e+00, vlan=access:10, vlan=trunk:10+20-29, native=1
+    /// quanta=1500B+3000B (deficit round robin of the lowest classes), storm=FRAMES-PER-SECOND+BURST, pass=0e+00,
+    /// vlan=access:10, vlan=trunk:10+20-29, native=1
     #[arg(long = "port", value_name = "NAME[,KEY=VALUE..]")]
     pub(crate) ports: Vec<String>,
     #[command(flatten)]
@@ -138,7 +139,7 @@ pub(crate) struct Show {
 pub(crate) enum What {
     /// Ports: mode, rate, frames in and out, lateness
     Ports,
-    /// Queues: depth now and at most, by class
+    /// Queues: scheduling, depth now and at most, by class
     Queues,
     /// Addresses learnt
     Fdb,

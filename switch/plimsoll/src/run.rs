@@ -194,7 +194,7 @@ fn port_table(port: &str) -> Result<String> {
         // Whole numbers and booleans are themselves, everything else is text.
         let number = value.parse::<u32>().is_ok() && matches!(key, "class" | "sync-class" | "queue-frames");
         let value = match key {
-            "pass" => serde_json::to_string(&value.split('+').collect::<Vec<_>>())?,
+            "pass" | "quanta" => serde_json::to_string(&value.split('+').collect::<Vec<_>>())?,
             "storm" => storm(port, value)?,
             "native" => {
                 vlan.push(format!("native = {}", number_or_text(value)?));
@@ -329,6 +329,8 @@ mod tests {
         );
         let table = port_table("p0,vlan=trunk:10+20-29,native=1").unwrap();
         assert_eq!(table, "\n[[port]]\nname = \"p0\"\nvlan = { trunk = [\"10\",\"20-29\"], native = 1 }\n");
+        let table = port_table("p0,quanta=1500B+3000B+9kB").unwrap();
+        assert_eq!(table, "\n[[port]]\nname = \"p0\"\nquanta = [\"1500B\",\"3000B\",\"9kB\"]\n");
         let table = port_table("p0,vlan=access:10").unwrap();
         assert_eq!(table, "\n[[port]]\nname = \"p0\"\nvlan = { access = 10 }\n");
         let table = port_table("p0,vlan=transparent").unwrap();

@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 
 use anyhow::Result;
-use plimsoll_core::Vlan;
+use plimsoll_core::{ByteCount, Vlan};
 use plimsoll_lab::results::{Table, octets, overrun, time};
 use plimsoll_port::PortCounters;
 use serde_json::{Value, json};
@@ -91,6 +91,11 @@ fn vlan(value: &Value) -> String {
     }
 }
 
+/// How a class is served, by its quantum if it has one.
+fn scheduling(quantum: Option<u64>) -> String {
+    quantum.map_or("strict".into(), |quantum| format!("quantum {}", ByteCount(quantum)))
+}
+
 fn ports(snapshot: &Value) -> View {
     let mut table = Table::new(&[
         "switch",
@@ -155,6 +160,7 @@ fn queues(snapshot: &Value) -> View {
         "switch",
         "port",
         "class",
+        "scheduling",
         "frames",
         "octets",
         "frames max",
@@ -172,6 +178,7 @@ fn queues(snapshot: &Value) -> View {
                 switch.clone(),
                 text(&machine["name"]),
                 class.to_string(),
+                scheduling(machine["quanta"][class].as_u64()),
                 text(&queue["frames"]),
                 queue["bytes"].as_u64().map_or("-".into(), octets),
                 text(&queue["frames_max"]),
@@ -181,8 +188,8 @@ fn queues(snapshot: &Value) -> View {
             ]);
         }
         rows.push(json!({
-            "switch": switch, "port": machine["name"], "queues": core["queues"], "depth_bytes": core["depth_bytes"],
-            "sync_depth_bytes": core["sync_depth_bytes"],
+            "switch": switch, "port": machine["name"], "quanta": machine["quanta"], "queues": core["queues"],
+            "depth_bytes": core["depth_bytes"], "sync_depth_bytes": core["sync_depth_bytes"],
         }));
     }
     View {

@@ -215,6 +215,7 @@ pub(super) struct Link {
     pub(super) between: Vec<Spanned<String>>,
     pub(super) rate: Option<Spanned<Each<LinkRate>>>,
     pub(super) delay: Option<Spanned<Each<Span>>>,
+    pub(super) quanta: Option<Spanned<Each<Vec<ByteCount>>>>,
     pub(super) queue: Option<Spanned<Each<ByteCount>>>,
     pub(super) queue_frames: Option<Spanned<Each<u32>>>,
     pub(super) step: Option<Spanned<Each<ByteCount>>>,
@@ -325,6 +326,8 @@ pub(super) struct Port {
     pub(super) switch: Option<Spanned<String>>,
     pub(super) rate: Option<Spanned<LinkRate>>,
     pub(super) delay: Option<Span>,
+    #[serde(default)]
+    pub(super) quanta: Vec<ByteCount>,
     pub(super) queue: Option<ByteCount>,
     pub(super) queue_frames: Option<u32>,
     pub(super) step: Option<Spanned<ByteCount>>,

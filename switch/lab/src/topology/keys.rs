@@ -10,6 +10,7 @@ use plimsoll_core::{ByteCount, Carriers, MarkConfig, Nanos, PortConfig, Rate, Sp
 pub(super) struct PortKeys<'a> {
     pub(super) rate: Option<Rate>,
     pub(super) delay: Option<Span>,
+    pub(super) quanta: Vec<ByteCount>,
     pub(super) queue: Option<ByteCount>,
     pub(super) queue_frames: Option<u32>,
     pub(super) mark: Option<bool>,
@@ -54,6 +55,7 @@ impl PortKeys<'_> {
         let mut port = PortConfig::new(name);
         port.rate = self.rate;
         port.delay = Nanos(self.delay.map_or(0, |delay| delay.nanos()));
+        port.quanta = self.quanta.iter().map(|quantum| quantum.0).collect();
         port.queue_bytes = self.queue.map(|queue| queue.0);
         port.queue_frames = self.queue_frames;
         port.trust = self.trust;

@@ -152,6 +152,7 @@ fn check_directions(
     let keys = [
         ("rate", directions_of(link.rate.as_ref())),
         ("delay", directions_of(link.delay.as_ref())),
+        ("quanta", directions_of(link.quanta.as_ref())),
         ("queue", directions_of(link.queue.as_ref())),
         ("queue-frames", directions_of(link.queue_frames.as_ref())),
         ("step", directions_of(link.step.as_ref())),
@@ -248,6 +249,7 @@ fn port(
     let keys = PortKeys {
         rate: direction.rate(),
         delay: each(link.delay.as_ref(), to),
+        quanta: each(link.quanta.as_ref(), to).unwrap_or_default(),
         queue: each(link.queue.as_ref(), to),
         queue_frames: each(link.queue_frames.as_ref(), to),
         mark: each(link.mark.as_ref(), to),
@@ -271,6 +273,6 @@ fn is_switch(node: Node) -> bool {
     matches!(node, Node::Switch(_))
 }
 
-fn each<T: Copy>(value: Option<&Spanned<Each<T>>>, to: &str) -> Option<T> {
+fn each<T: Clone>(value: Option<&Spanned<Each<T>>>, to: &str) -> Option<T> {
     value.and_then(|value| value.get_ref().to(to))
 }

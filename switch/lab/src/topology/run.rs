@@ -195,6 +195,7 @@ fn keys(written: &Port) -> PortKeys<'_> {
     PortKeys {
         rate: written.rate.as_ref().and_then(|rate| rate.get_ref().0),
         delay: written.delay,
+        quanta: written.quanta.clone(),
         queue: written.queue,
         queue_frames: written.queue_frames,
         mark: written.mark,

@@ -17,12 +17,12 @@ pub(super) enum Each<T> {
     To(BTreeMap<String, T>),
 }
 
-impl<T: Copy> Each<T> {
+impl<T: Clone> Each<T> {
     /// The value for what is sent to `node`.
     pub(super) fn to(&self, node: &str) -> Option<T> {
         match self {
-            Self::Both(value) => Some(*value),
-            Self::To(map) => map.get(node).copied(),
+            Self::Both(value) => Some(value.clone()),
+            Self::To(map) => map.get(node).cloned(),
         }
     }
 }
@@ -66,6 +66,10 @@ impl<'de, T: DeserializeOwned> de::Visitor<'de> for EachVisitor<T> {
 
     fn visit_bool<E: de::Error>(self, value: bool) -> Result<Self::Value, E> {
         Self::both(value)
+    }
+
+    fn visit_seq<A: de::SeqAccess<'de>>(self, list: A) -> Result<Self::Value, A::Error> {
+        T::deserialize(de::value::SeqAccessDeserializer::new(list)).map(Each::Both)
     }
 
     fn visit_map<A: de::MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {

@@ -40,6 +40,9 @@ pub struct PortSnapshot {
     pub name: String,
     /// Rate of the emulated link in bit/s; `None`: as fast as the machine sends.
     pub rate_bps: Option<u64>,
+    /// Quanta of its lowest classes, which share the link by deficit round robin, octets on the wire; all others have
+    /// strict priority.
+    pub quanta: Vec<u64>,
     /// Thresholds R of its marker; 0 where it does not mark.
     pub thresholds: u32,
     /// The delay that one mark stands for, ns; 0 where it does not mark.
@@ -198,6 +201,7 @@ impl NodeSnapshot {
                 PortSnapshot {
                     name: port.name.clone(),
                     rate_bps: port.rate.map(|rate| rate.0),
+                    quanta: port.quanta.clone(),
                     thresholds: port.mark.map_or(0, |mark| mark.thresholds),
                     delta_ns: port.mark.map_or(0.0, |mark| mark.delta_ps as f64 / 1000.0),
                     edge: port.edge,

@@ -121,6 +121,40 @@ fn storms_and_fixed_stations_are_keys() {
 }
 
 #[test]
+fn quanta_are_keys_of_ports_and_of_links_by_direction() {
+    let quanta =
+        |file: RunFile| file.switches[0].config.ports.iter().map(|p| p.quanta.clone()).collect::<Vec<_>>();
+    let text = "[[port]]\nname = \"e1\"\nquanta = [\"1500B\", \"9kB\"]\n[[port]]\nname = \"e2\"\nquanta = []";
+    assert_eq!(quanta(run(text).unwrap()), [vec![1500, 9000], vec![]]);
+    let of_link = |keys: &str| {
+        let config = parse(&one_hop(keys)).unwrap().switches.remove(0).config;
+        config.ports.into_iter().map(|port| port.quanta).collect::<Vec<_>>()
+    };
+    assert_eq!(of_link("quanta = [\"1kB\", \"2kB\"]"), [vec![], vec![], vec![1000, 2000]]);
+    assert_eq!(of_link("quanta = { to-c = [\"1kB\"] }"), [vec![], vec![], vec![1000]]);
+    for (keys, expected) in [
+        ("quanta = [1500]", "net.toml:14:11: link.quanta: \"1500\" has no unit; write for example \"1500B\""),
+        ("quanta = \"1500B\"", "link.quanta: "),
+        ("quanta = [\"0B\"]", "net.toml:14:10: link.quanta: switch s1, port c: is 0; write 1 to 16777216"),
+        (
+            "quanta = [\"1B\",\"1B\",\"1B\",\"1B\",\"1B\",\"1B\",\"1B\",\"1B\",\"1B\"]",
+            "link.quanta: switch s1, port c: are 9, one a class from the lowest on; write 8 at most",
+        ),
+        ("quanta = { to-d = [\"1kB\"] }", "link.quanta: to-d: d is not at this link; write to-"),
+        (
+            "quanta = [\"1kB\", \"1kB\"]\n[marking]\ndelta = \"60us\"",
+            "net.toml:14:10: link.quanta: switch s1, port c: share the link in rounds, so that what leaves before a frame of \
+             theirs is not known; write a sync-class above them, 2 to 7, or depth = \"queue\"",
+        ),
+    ] {
+        let message = refusal(&one_hop(keys));
+        assert!(message.contains(expected), "{keys}\n  got  {message}\n  want {expected}");
+    }
+    assert!(parse(&one_hop("quanta = [\"1kB\"]\nsync-class = 7\n[marking]\ndelta = \"60us\"")).is_ok());
+    assert!(parse(&one_hop("quanta = [\"1kB\"]\n[marking]\ndelta = \"60us\"\ndepth = \"queue\"")).is_ok());
+}
+
+#[test]
 fn vlans_are_keys_of_ports_and_links() {
     let trunk =
         |native| Vlan::Trunk { allowed: vec![VidRange::one(10), VidRange { first: 20, last: 29 }], native };
