@@ -152,6 +152,27 @@ fn an_overloaded_port_loses_what_its_queue_cannot_hold() {
     assert!(port.depth_bytes.max <= 11 * 1538 && port.dropped > 0, "{port:?}");
 }
 
+#[test]
+fn overloading_flows_share_a_link_in_proportion_to_their_quanta() {
+    let flow = |name: &str, from: &str, load: f64, size: u32, dscp: u8| {
+        format!(
+            "[[flow]]\nname = \"{name}\"\nfrom = \"{from}\"\nto = \"b\"\nload = {load}\nsize = \"{size}B\"\ndscp = {dscp}\n"
+        )
+    };
+    // Classes 1 and 2 by quanta of 1:3, with frames of other sizes; class 5 above them.
+    let flows = flow("one", "a", 0.9, 1500, 0)
+        + &flow("three", "c", 0.9, 300, 16)
+        + &flow("strict", "a", 0.2, 500, 46);
+    let quanta = "queue = \"200kB\"\nquanta = [\"1kB\", \"1kB\", \"3kB\"]";
+    let text = text(5, &flows).replace("queue = \"20MB\"", quanta);
+    let topology = Topology::parse("net.toml", &text, &Overrides::default()).unwrap();
+    let outcome = simulate(&topology, Vec::new());
+    for (flow, expected) in outcome.flows.iter().zip([20e6, 60e6, 20e6]) {
+        assert!((flow.delivered_bps / expected - 1.0).abs() < 0.02, "{flow:?}");
+    }
+    assert_eq!(outcome.flows[2].lost_frames, 0, "bulk takes no room of a strict class");
+}
+
 #[derive(Default)]
 struct Dropped(u64);
 
