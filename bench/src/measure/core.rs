@@ -19,6 +19,8 @@ struct Case {
     ports: usize,
     rate: Option<Rate>,
     mark: bool,
+    /// Whether all classes share the link by deficit round robin.
+    in_rounds: bool,
     ethertype: u16,
     /// To an address behind port 1, else to all.
     unicast: bool,
@@ -26,12 +28,13 @@ struct Case {
     copies: u64,
 }
 
-const CASES: [Case; 4] = [
+const CASES: [Case; 5] = [
     Case {
         what: "unicast 60 B, no rate",
         ports: 2,
         rate: None,
         mark: false,
+        in_rounds: false,
         ethertype: ETHERTYPE_BULK,
         unicast: true,
         copies: 1,
@@ -41,6 +44,7 @@ const CASES: [Case; 4] = [
         ports: 2,
         rate: Some(Rate(1_000_000_000)),
         mark: true,
+        in_rounds: false,
         ethertype: ETHERTYPE_BULK,
         unicast: true,
         copies: 1,
@@ -50,7 +54,18 @@ const CASES: [Case; 4] = [
         ports: 2,
         rate: Some(Rate(1_000_000_000)),
         mark: true,
+        in_rounds: false,
         ethertype: ETHERTYPE_PTP,
+        unicast: true,
+        copies: 1,
+    },
+    Case {
+        what: "unicast 60 B, shaped, deficit round robin",
+        ports: 2,
+        rate: Some(Rate(1_000_000_000)),
+        mark: false,
+        in_rounds: true,
+        ethertype: ETHERTYPE_BULK,
         unicast: true,
         copies: 1,
     },
@@ -59,6 +74,7 @@ const CASES: [Case; 4] = [
         ports: 4,
         rate: Some(Rate(1_000_000_000)),
         mark: true,
+        in_rounds: false,
         ethertype: ETHERTYPE_BULK,
         unicast: false,
         copies: 3,
@@ -98,6 +114,7 @@ fn run(case: &Case, frames: u64, burst: u64) -> Result<(f64, f64)> {
     let port = |number| PortConfig {
         rate: case.rate,
         mark: case.mark.then_some(mark),
+        quanta: if case.in_rounds { vec![1538; 8] } else { Vec::new() },
         trust: true,
         ..PortConfig::new(format!("p{number}"))
     };
