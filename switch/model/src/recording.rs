@@ -53,6 +53,8 @@ pub struct Row<'a> {
     pub kind: MessageKind,
     /// Who sent it: a PTP port identity, an IP address.
     pub source: &'a str,
+    /// PTP's domainNumber: clocks of several domains may share an identity. 0 of NTP, and where it is not known.
+    pub domain: u8,
     /// Which of the sender's it is: sequenceId, or NTP's transmit timestamp.
     pub number: u64,
     /// The queueing delay that it found, ns.
@@ -84,6 +86,7 @@ pub struct Recording {
 struct Source {
     kind: MessageKind,
     name: usize,
+    domain: u8,
 }
 
 /// A switch, with the ports that a message came and left by.
@@ -118,7 +121,8 @@ const AGAIN_NS: u64 = 10_000_000_000;
 /// A pair of clocks that was recorded.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RecordedPair {
-    /// `CLIENT to SERVER`, by the ports that their messages come in by.
+    /// `CLIENT to SERVER`, by the ports that their messages come in by; where PTP of several domains was recorded, also
+    /// `, domain N`.
     pub name: String,
     /// What they speak: `PTP E2E`, `PTP P2P`, `NTP`.
     pub protocol: &'static str,
@@ -140,7 +144,7 @@ fn wrong(text: &str, problem: impl ToString, remedy: &str) -> ModelError {
 impl Recording {
     /// Takes the next row.
     pub fn take(&mut self, row: &Row<'_>) {
-        let source = Source { kind: row.kind, name: self.id(row.source) };
+        let source = Source { kind: row.kind, name: self.id(row.source), domain: row.domain };
         let hop =
             Hop { switch: self.id(row.switch), ingress: self.id(row.ingress), egress: self.id(row.egress) };
         if !self.sources.contains(&source) {
@@ -191,7 +195,7 @@ impl Recording {
         for server in of(Sync).chain(of(NtpResponse)) {
             for client in of(DelayReq).chain(of(PdelayReq)).chain(of(NtpRequest)) {
                 let one_protocol = (server.kind == NtpResponse) == (client.kind == NtpRequest);
-                if client.name != server.name && one_protocol {
+                if client.name != server.name && client.domain == server.domain && one_protocol {
                     pairs.extend(self.pair(client, server)?);
                 }
             }
@@ -212,6 +216,16 @@ impl Recording {
         }
         let remedy = "record both ends of a clock pair: Sync and Delay_Req or Pdelay messages, or NTP";
         wrong("", "has time messages, but no exchange of a server and a client", remedy)
+    }
+
+    /// What tells the pair of this domain from those of others; nothing where there are no others.
+    fn domain_name(&self, source: Source) -> String {
+        let ntp = |kind| matches!(kind, MessageKind::NtpRequest | MessageKind::NtpResponse);
+        let mut ptp = self.sources.iter().filter(|other| !ntp(other.kind));
+        if ntp(source.kind) || ptp.all(|other| other.domain == source.domain) {
+            return String::new();
+        }
+        format!(", domain {}", source.domain)
     }
 
     fn name(&self, id: usize) -> &str {

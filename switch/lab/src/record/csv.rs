@@ -16,10 +16,11 @@ use super::{PortNames, RecordError, Sink, Window};
 /// with; words are those of the message's `field`, hexadecimal; ECN bits are 0 to 3; the residence is what a transparent
 /// clock added. A PTP event message is told by its messageType 0 to 3, sequenceId and port identity; an NTP message by
 /// `ntp-request` or `ntp-response`, its transmit timestamp in hexadecimal and its source address. `counted` is 1 where
-/// the frame was released during the measurement (dropped: arrived), 0 while the lab settled before it or ended.
+/// the frame was released during the measurement (dropped: arrived), 0 while the lab settled before it or ended. `domain`
+/// is domainNumber of a PTP message: clocks of several domains may share an identity. New columns come last.
 pub const CSV_HEADER: &str = "switch,ingress,egress,len,stamp_ns,arrival_ns,class,depth_bytes,depth_ps,outcome,r,word_before,\
      word_after,converted_ns,ideal_start_ns,ideal_end_ns,release_ns,lateness_ns,message_type,sequence_id,source_port,drop,\
-     field,ecn_before,ecn_after,ecn_outcome,measured_depth,residence_ns,counted";
+     field,ecn_before,ecn_after,ecn_outcome,measured_depth,residence_ns,counted,domain";
 
 /// A CSV file being written.
 #[derive(Debug)]
@@ -92,15 +93,19 @@ impl CsvFile {
         };
         let counted = u8::from(self.window.holds(at.0));
         match &r.fate {
-            Fate::Dropped(reason) => writeln!(out, "{},,,,,,,{counted}", reason.name()),
+            Fate::Dropped(reason) => write!(out, "{},,,,,,,{counted},", reason.name())?,
             Fate::Sent(s) => {
                 let (field, bits) = (s.mark.field.name(), [s.mark.ecn_before, s.mark.ecn_after]);
                 write!(out, ",{field},{},{},{},{},", bits[0], bits[1], s.mark.ecn.name(), s.measured)?;
                 match s.residence_ns {
-                    Some(ns) => writeln!(out, "{ns},{counted}"),
-                    None => writeln!(out, ",{counted}"),
+                    Some(ns) => write!(out, "{ns},{counted},")?,
+                    None => write!(out, ",{counted},")?,
                 }
             }
+        }
+        match r.message.as_ref().and_then(TimeMessage::ptp) {
+            Some(id) => writeln!(out, "{}", id.domain),
+            None => writeln!(out),
         }
     }
 }

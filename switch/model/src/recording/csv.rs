@@ -16,12 +16,15 @@ const COLUMNS: [&str; 9] = [
 ];
 /// 1 in rows of the measurement, 0 in those from before and after it; files without this column have only the first.
 const COUNTED: &str = "counted";
+/// domainNumber of PTP messages; in files without this column all are of one domain.
+const DOMAIN: &str = "domain";
 
 /// Where columns are, and in which line the reader is.
 #[derive(Clone, Debug)]
 pub struct CsvColumns {
     at: [usize; COLUMNS.len()],
     counted: Option<usize>,
+    domain: Option<usize>,
     line: usize,
 }
 
@@ -38,7 +41,7 @@ impl CsvColumns {
                 wrong(header, format!("has no column {name}"), "give what `plimsoll lab run --record` wrote")
             })?;
         }
-        Ok(Self { at, counted: find(COUNTED), line: 1 })
+        Ok(Self { at, counted: find(COUNTED), domain: find(DOMAIN), line: 1 })
     }
 
     /// The next line's row; `None` of a frame that is no time message, or was dropped: of that no delay is known, nor
@@ -49,9 +52,9 @@ impl CsvColumns {
     /// number.
     pub fn row<'a>(&mut self, line: &'a str) -> Result<Option<Row<'a>>, ModelError> {
         self.line += 1;
-        let last = self.at.iter().chain(&self.counted).max().copied().unwrap_or(0);
+        let last = self.at.iter().chain(&self.counted).chain(&self.domain).max().copied().unwrap_or(0);
         let mut found = [""; COLUMNS.len()];
-        let (mut counted, mut width) = ("1", 0);
+        let (mut counted, mut domain, mut width) = ("1", "", 0);
         for (i, value) in line.trim_end_matches(['\r', '\n']).split(',').enumerate().take(last + 1) {
             width = i + 1;
             if let Some(at) = self.at.iter().position(|&column| column == i) {
@@ -59,6 +62,9 @@ impl CsvColumns {
             }
             if self.counted == Some(i) {
                 counted = value;
+            }
+            if self.domain == Some(i) {
+                domain = value;
             }
         }
         if width <= last {
@@ -83,6 +89,10 @@ impl CsvColumns {
             _ => number.parse().ok(),
         };
         let number = number.ok_or_else(|| self.no_number(found[5], "sequence_id"))?;
+        let domain = match domain {
+            "" => 0,
+            text => text.parse().map_err(|_| self.no_number(text, DOMAIN))?,
+        };
         let ns = |text: &str, name| text.parse::<u64>().map_err(|_| self.no_number(text, name));
         Ok(Some(Row {
             switch,
@@ -90,6 +100,7 @@ impl CsvColumns {
             egress,
             kind,
             source,
+            domain,
             number,
             delay_ns: ns(depth, "depth_ps")? as f64 / 1e3,
             arrived_ns: ns(stamp, "stamp_ns")?,
@@ -107,7 +118,7 @@ impl CsvColumns {
 mod tests {
     use super::*;
 
-    const HEADER: &str = "switch,ingress,egress,len,stamp_ns,depth_ps,release_ns,message_type,sequence_id,source_port,drop,counted";
+    const HEADER: &str = "switch,ingress,egress,len,stamp_ns,depth_ps,release_ns,message_type,sequence_id,source_port,drop,counted,domain";
 
     fn row(line: &str) -> Result<Option<Row<'_>>, ModelError> {
         CsvColumns::new(HEADER)?.row(line)
@@ -115,16 +126,21 @@ mod tests {
 
     #[test]
     fn a_row_of_each_protocol() {
-        let sync = row("s1,a,b,60,100,2500,107,0,7,aabb,,1\n").unwrap().unwrap();
+        let sync = row("s1,a,b,60,100,2500,107,0,7,aabb,,1,5\n").unwrap().unwrap();
         assert_eq!((sync.switch, sync.ingress, sync.egress, sync.source), ("s1", "a", "b", "aabb"));
         assert_eq!((sync.kind, sync.number, sync.delay_ns), (MessageKind::Sync, 7, 2.5));
+        assert_eq!(sync.domain, 5);
         assert_eq!((sync.arrived_ns, sync.released_ns, sync.counted), (100, 107, true));
-        let ntp = row("s1,a,b,90,1,0,2,ntp-response,00000000000000ff,10.0.0.1,,0").unwrap().unwrap();
-        assert_eq!((ntp.kind, ntp.number, ntp.counted), (MessageKind::NtpResponse, 255, false));
-        assert_eq!(row("s1,a,b,60,1,,,0,7,aa,tail-drop,1").unwrap(), None, "dropped");
-        assert_eq!(row("s1,a,b,60,1,0,2,,,,,1").unwrap(), None, "no message");
-        let old = HEADER.trim_end_matches(",counted");
-        assert!(CsvColumns::new(old).unwrap().row("s1,a,b,60,1,0,2,1,7,aa,").unwrap().unwrap().counted);
+        let ntp = row("s1,a,b,90,1,0,2,ntp-response,00000000000000ff,10.0.0.1,,0,").unwrap().unwrap();
+        assert_eq!(
+            (ntp.kind, ntp.number, ntp.counted, ntp.domain),
+            (MessageKind::NtpResponse, 255, false, 0)
+        );
+        assert_eq!(row("s1,a,b,60,1,,,0,7,aa,tail-drop,1,0").unwrap(), None, "dropped");
+        assert_eq!(row("s1,a,b,60,1,0,2,,,,,1,").unwrap(), None, "no message");
+        let old = HEADER.trim_end_matches(",counted,domain");
+        let old = CsvColumns::new(old).unwrap().row("s1,a,b,60,1,0,2,1,7,aa,").unwrap().unwrap();
+        assert_eq!((old.counted, old.domain), (true, 0));
     }
 
     #[test]
@@ -133,8 +149,9 @@ mod tests {
         assert!(error.starts_with("recording \"a,b\" has no column switch; give what"), "{error}");
         let said = |line| row(line).unwrap_err().to_string();
         assert!(said("s1,a").contains("in line 2 has too few columns"));
-        assert!(said("s1,a,b,60,1,x,2,0,1,aa,,1").contains("\"x\" in line 2 is no depth_ps"));
-        assert!(said("s1,a,b,60,1,5,-2,0,1,aa,,1").contains("\"-2\" in line 2 is no release_ns"));
-        assert!(said("s1,a,b,60,1,5,2,0,x,aa,,1").contains("is no sequence_id"));
+        assert!(said("s1,a,b,60,1,x,2,0,1,aa,,1,0").contains("\"x\" in line 2 is no depth_ps"));
+        assert!(said("s1,a,b,60,1,5,-2,0,1,aa,,1,0").contains("\"-2\" in line 2 is no release_ns"));
+        assert!(said("s1,a,b,60,1,5,2,0,x,aa,,1,0").contains("is no sequence_id"));
+        assert!(said("s1,a,b,60,1,5,2,0,1,aa,,1,256").contains("\"256\" in line 2 is no domain"));
     }
 }

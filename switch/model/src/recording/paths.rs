@@ -67,7 +67,7 @@ impl Recording {
         let names = |hops: &[Hop]| hops.iter().map(|hop| self.hop_name(hop)).collect();
         let ends = [self.beside(client, &forward.hops), self.beside(server, &reverse.hops)];
         Ok(Some(RecordedPair {
-            name: format!("{} to {}", ends[0], ends[1]),
+            name: format!("{} to {}{}", ends[0], ends[1], self.domain_name(server)),
             protocol,
             server: self.name(server.name).into(),
             client: self.name(client.name).into(),
@@ -163,6 +163,11 @@ mod tests {
 
     fn read(rows: &[Line<'_>]) -> Recording {
         let mut recording = Recording::default();
+        take(&mut recording, 0, rows);
+        recording
+    }
+
+    fn take(recording: &mut Recording, domain: u8, rows: &[Line<'_>]) {
         for &(kind, source, number, [switch, ingress, egress], delay_ns, arrived_ns, released_ns) in rows {
             let counted = released_ns >= 1000;
             recording.take(&Row {
@@ -171,6 +176,7 @@ mod tests {
                 egress,
                 kind,
                 source,
+                domain,
                 number,
                 delay_ns,
                 arrived_ns,
@@ -178,7 +184,6 @@ mod tests {
                 counted,
             });
         }
-        recording
     }
 
     fn raw(pair: &RecordedPair) -> Vec<f64> {
@@ -250,6 +255,34 @@ mod tests {
             ["c1 to server", "c2 to server"]
         );
         assert_eq!([raw(&pairs[0]), raw(&pairs[1])], [[-1.0], [-1.0]]);
+    }
+
+    /// Two pairs on the same hosts, as `clocks-three-hop` has them: one identity each, and the same numbers.
+    #[test]
+    fn clocks_of_several_domains_share_identities_and_numbers() {
+        let exchange = |waits: [f64; 4], at: u64| {
+            [
+                (Sync, "aa", 1, ["s1", "server", "trunk"], waits[0], at, at + 10),
+                (Sync, "aa", 1, ["s2", "trunk", "client"], waits[1], at + 20, at + 30),
+                (DelayReq, "bb", 1, ["s2", "client", "trunk"], waits[2], at + 100, at + 110),
+                (DelayReq, "bb", 1, ["s1", "trunk", "server"], waits[3], at + 120, at + 130),
+            ]
+        };
+        let (one, other) = (exchange([1.0, 3.0, 5.0, 7.0], 1000), exchange([2.0, 2.0, 9.0, 9.0], 1005));
+        let mut recording = Recording::default();
+        take(&mut recording, 0, &one[..1]);
+        take(&mut recording, 1, &other[1..2]);
+        take(&mut recording, 0, &one[1..]);
+        take(&mut recording, 1, &other[..1]);
+        take(&mut recording, 1, &other[2..]);
+        let pairs = recording.pairs().unwrap();
+        let names: Vec<_> = pairs.iter().map(|pair| pair.name.as_str()).collect();
+        assert_eq!(names, ["client to server, domain 0", "client to server, domain 1"]);
+        assert_eq!([raw(&pairs[0]), raw(&pairs[1])], [[(4.0 - 12.0) / 2.0], [(4.0 - 18.0) / 2.0]]);
+        let mut apart = Recording::default();
+        take(&mut apart, 0, &one[..2]);
+        take(&mut apart, 1, &other[2..]);
+        assert!(apart.pairs().unwrap_err().to_string().contains("no exchange of a server and a client"));
     }
 
     #[test]

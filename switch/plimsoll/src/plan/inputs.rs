@@ -124,7 +124,7 @@ impl<R: BufRead> Lines<R> {
 
 /// A message of a capture, as a row.
 fn take(recording: &mut Recording, captured: &CapturedMessage<'_>) {
-    let (kind, source, number) = match &captured.message {
+    let (kind, source, domain, number) = match &captured.message {
         TimeMessage::Ptp(id) => {
             let kind = match id.message_type {
                 0 => MessageKind::Sync,
@@ -134,11 +134,11 @@ fn take(recording: &mut Recording, captured: &CapturedMessage<'_>) {
                 _ => return,
             };
             let source = id.source_port_identity.iter().map(|octet| format!("{octet:02x}")).collect();
-            (kind, source, u64::from(id.sequence_id))
+            (kind, source, id.domain, u64::from(id.sequence_id))
         }
         TimeMessage::Ntp(id) => {
             let kind = if id.response { MessageKind::NtpResponse } else { MessageKind::NtpRequest };
-            (kind, id.source.to_string(), id.transmit)
+            (kind, id.source.to_string(), 0, id.transmit)
         }
     };
     recording.take(&Row {
@@ -147,6 +147,7 @@ fn take(recording: &mut Recording, captured: &CapturedMessage<'_>) {
         egress: captured.egress,
         kind,
         source: &source,
+        domain,
         number,
         delay_ns: captured.wait_ns as f64,
         arrived_ns: captured.arrived_ns,
