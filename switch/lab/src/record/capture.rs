@@ -20,8 +20,9 @@ pub struct CapturedMessage<'a> {
     pub egress: &'a str,
     /// Which message it is.
     pub message: TimeMessage,
-    /// From its arrival to the start of its service, ns.
-    pub wait_ns: u64,
+    /// What was ahead of it when it was enqueued, ps of the link, as a CSV has it: what marks are of. In recordings without
+    /// it, from the arrival to the start of its service, which holds what overtook too.
+    pub delay_ps: u64,
     /// Its arrival, ns of CLOCK_MONOTONIC, or virtual.
     pub arrived_ns: u64,
     /// Its release, on the same clock.
@@ -98,7 +99,10 @@ fn captured<'a>(
         ingress: value("ingress")?,
         egress,
         message,
-        wait_ns: number(value("wait")?)?,
+        delay_ps: match value("ahead") {
+            Some(ahead) => number(ahead)?,
+            None => number(value("wait")?)?.checked_mul(1000)?,
+        },
         arrived_ns: number(value("arrival")?)?,
         released_ns: (packet.timestamp.as_nanos() as u64).checked_sub(epoch_ns)?,
         counted: !comment.ends_with(SETTLING),
@@ -109,4 +113,31 @@ fn captured<'a>(
 fn number(text: &str) -> Option<u64> {
     let digits = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
     text[..digits].parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use plimsoll_core::wire::ptp::MessageId;
+    use std::{borrow::Cow, time::Duration};
+
+    #[test]
+    fn the_delay_is_what_was_ahead_as_in_a_csv_not_what_overtook_too() {
+        let id = MessageId { domain: 0, message_type: 0, sequence_id: 1, source_port_identity: [0; 10] };
+        let names = ["s1".to_owned(), "client".to_owned()];
+        let delay = |comment: &str| {
+            let packet = EnhancedPacketBlock {
+                interface_id: 0,
+                timestamp: Duration::from_nanos(2000),
+                original_len: 60,
+                data: Cow::Borrowed(&[]),
+                options: vec![EnhancedPacketOption::Comment(comment.into())],
+            };
+            captured(&packet, names.each_ref(), TimeMessage::Ptp(id), 1000).map(|told| told.delay_ps)
+        };
+        let end = "late=0ns ingress=server arrival=400ns mark=marked r=1";
+        assert_eq!(delay(&format!("depth=9B ahead=72500ps class=1 wait=500ns {end}")), Some(72_500));
+        assert_eq!(delay(&format!("depth=9B class=1 wait=500ns {end}")), Some(500_000), "older recordings");
+        assert_eq!(delay(&format!("depth=9B ahead=ps class=1 wait=500ns {end}")), None);
+    }
 }

@@ -134,8 +134,9 @@ fn comment(out: &mut String, record: &Record, sent: &Sent, ingress: &str) {
     // Writing to a String does not fail.
     let _ = write!(
         out,
-        "depth={}B class={} wait={}ns late={}ns ingress={ingress} arrival={}ns",
+        "depth={}B ahead={}ps class={} wait={}ns late={}ns ingress={ingress} arrival={}ns",
         sent.depth_bytes,
+        sent.depth_ps,
         sent.class,
         sent.start.since(record.arrived),
         sent.lateness_ns,

@@ -149,7 +149,7 @@ fn take(recording: &mut Recording, captured: &CapturedMessage<'_>) {
         source: &source,
         domain,
         number,
-        delay_ns: captured.wait_ns as f64,
+        delay_ns: captured.delay_ps as f64 / 1e3,
         arrived_ns: captured.arrived_ns,
         released_ns: captured.released_ns,
         counted: captured.counted,
