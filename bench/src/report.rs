@@ -70,11 +70,19 @@ impl Row {
         self
     }
 
+    /// Puts what else is to be known before the note.
+    pub(crate) fn also(mut self, what: Option<&str>) -> Self {
+        if let Some(what) = what {
+            self.note = if self.note.is_empty() { what.into() } else { format!("{what}; {}", self.note) };
+        }
+        self
+    }
+
     /// A figure that means nothing, whatever its value, because the measurement was disturbed.
     pub(crate) fn void_if(mut self, void: bool, why: &str) -> Self {
         if void {
             self.pass = self.pass.map(|_| false);
-            self.note = if self.note.is_empty() { why.into() } else { format!("{why}; {}", self.note) };
+            return self.also(Some(why));
         }
         self
     }

@@ -1,7 +1,7 @@
 //! What a figure shows: the paper's numbers beside ours, a sentence where they differ, the numbers as CSV, and plots.
 
 use crate::{plot::Lines, report::Row};
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 use plimsoll_lab::results::Table;
 use serde::Serialize;
 use std::{
@@ -69,8 +69,16 @@ impl Exhibit {
         }
     }
 
-    /// Writes a CSV of this name.
+    /// Writes a CSV of this name; fails where a row is not as wide as the head.
     pub(super) fn csv(&mut self, out: &Path, name: &str, head: &[&str], rows: &[Vec<String>]) -> Result<()> {
+        for row in rows {
+            ensure!(
+                row.len() == head.len(),
+                "{name}.csv: {} values under {} names: {row:?}",
+                row.len(),
+                head.len()
+            );
+        }
         let mut text = head.join(",") + "\n";
         rows.iter().for_each(|row| text.push_str(&(row.join(",") + "\n")));
         let file = out.join(format!("{name}.csv"));
@@ -132,6 +140,8 @@ mod tests {
         exhibit.differs("differs", "63", "421", "it cannot be");
         exhibit.csv(&out, "fig0", &["a", "b"], &[vec!["1".into(), "2".into()]]).unwrap();
         assert_eq!(fs::read_to_string(out.join("fig0.csv")).unwrap(), "a,b\n1,2\n");
+        let wide = exhibit.csv(&out, "wide", &["a"], &[vec!["1".into(), "2".into()]]).unwrap_err();
+        assert!(wide.to_string().starts_with("wide.csv: 2 values under 1 names"), "{wide}");
         fs::remove_dir_all(&out).unwrap();
         let text = exhibit.to_string();
         assert!(text.starts_with("fig0: a title\nours: the model\n"), "{text}");

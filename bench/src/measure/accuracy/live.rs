@@ -9,7 +9,7 @@ use super::{
 use crate::{
     facts::Facts,
     frames,
-    hop::{Cross, Hop, Seen, Watched},
+    hop::{Cross, Hop, Seen, Watched, watched},
     judge::{Scale, Wrong},
     messages::{Carrier, Message},
     plot::Scatter,
@@ -83,11 +83,10 @@ pub(super) fn measure(facts: &Facts, span: Duration, out: &Path, table: &mut Tab
     let mut rows = Vec::new();
     for (number, case) in cases(span).into_iter().enumerate() {
         eprintln!("plimsoll-bench: {}", case.name);
-        // A machine that stood still for a moment gets a second chance: a row says so where that failed too.
-        let seen = case.hop.watch(facts).or_else(|_| case.hop.watch(facts));
-        match seen {
-            Ok(seen) => {
-                rows.extend(case.judge(&seen, table));
+        // A machine that stood still for a moment gets a second chance, and all rows of the case say so.
+        match watched(|| case.hop.watch(facts)) {
+            Ok((seen, first)) => {
+                rows.extend(case.judge(&seen, table).into_iter().map(|row| row.also(first.as_deref())));
                 case.draw(&seen, &out.join(format!("live-{:02}.svg", number + 1)))?;
             }
             Err(error) => {

@@ -30,14 +30,11 @@ impl Port<'_> {
 
     /// Octets ahead as time on the link. Depths are rounded up to whole octets, so that a bucket holds those above the
     /// largest octet of the one before.
-    fn law(&self) -> Result<Law> {
+    ///
+    /// `None` of a port without a rate: nothing waits for its link.
+    fn law(&self) -> Result<Option<Law>> {
         let place = self.full_name();
-        let Some(rate) = self.rate_bps else {
-            let message = format!(
-                "port {place} has no rate, so that nothing waits for its link; plan for one with a rate"
-            );
-            return Err(Usage(message).into());
-        };
+        let Some(rate) = self.rate_bps else { return Ok(None) };
         if self.messages() == 0 {
             let message = format!(
                 "no message of a clock has left by port {place} yet; start one behind it, and plan when it has run a while"
@@ -51,12 +48,12 @@ impl Port<'_> {
             count,
         };
         let bins: Vec<Bin> = self.buckets.iter().map(bin).collect();
-        Law::histogram(&bins).map_err(usage)
+        Law::histogram(&bins).map(Some).map_err(usage)
     }
 }
 
 /// The pairs of a switch called `name`, or of the only one: by the ports that requests (`forward`) and responses leave
-/// by, as `PORT,..` or `SWITCH/PORT,..`. Without any: the clocks of a lab, or the two ports that messages leave by.
+/// by, as `PORT,..` or `SWITCH/PORT,..`; `""` has no queues. Without any: the clocks of a lab, or the two ports that messages leave by.
 pub(super) fn running(name: Option<&str>, forward: &[String], reverse: &[String]) -> Result<Vec<Named>> {
     let snapshot = ask(name, Request::Snapshot)?;
     pairs(&snapshot, forward, reverse)
@@ -69,13 +66,16 @@ fn pairs(snapshot: &Value, forward: &[String], reverse: &[String]) -> Result<Vec
     }
     if forward.len() != reverse.len() {
         let message = format!(
-            "{} --forward and {} --reverse: name the ports of both directions of each pair",
+            "{} --forward and {} --reverse: name the ports of both directions of each pair (\"\" has no queues)",
             forward.len(),
             reverse.len()
         );
         return Err(Usage(message).into());
     }
-    let split = |text: &String| text.split(',').map(|port| port.trim().to_owned()).collect::<Vec<_>>();
+    let split = |text: &String| match text.trim() {
+        "" => vec![],
+        text => text.split(',').map(|port| port.trim().to_owned()).collect::<Vec<_>>(),
+    };
     let pair = |(i, (forward, reverse)): (usize, (&String, &String))| {
         pair(&ports, format!("pair {}", i + 1), [&split(forward), &split(reverse)])
     };
@@ -121,10 +121,17 @@ fn pair(ports: &[Port<'_>], name: String, ways: [&[String]; 2]) -> Result<Named>
     for (i, way) in ways.into_iter().enumerate() {
         for wanted in way {
             let port = find(ports, wanted)?;
-            samples = samples.min(port.messages());
-            laws[i].push(port.law()?);
-            hops[i].push(port.full_name());
+            if let Some(law) = port.law()? {
+                samples = samples.min(port.messages());
+                laws[i].push(law);
+                hops[i].push(port.full_name());
+            }
         }
+    }
+    if samples == u64::MAX {
+        let message =
+            format!("{name}: no port on the way has a rate, so that nothing waits; give a link a rate");
+        return Err(Usage(message).into());
     }
     let [forward, reverse] = laws;
     let paths = Paths::Laws(Pair { forward, reverse });
@@ -197,6 +204,19 @@ mod tests {
     }
 
     #[test]
+    fn a_port_without_a_rate_and_a_way_that_is_left_out_have_no_queues() {
+        for way in ["d", "", " "] {
+            let found = pairs(&two(), &["a".into()], &[way.into()]).unwrap().remove(0);
+            assert_eq!((found.hops[1].as_slice(), found.samples), (&[][..], Some(4)));
+            let Paths::Laws(pair) = found.paths else { panic!() };
+            assert_eq!((pair.forward.len(), pair.reverse.len()), (1, 0));
+        }
+        let mut clock = two();
+        clock["clocks"] = json!([{ "name": "ptp", "forward": ["s1/a"], "reverse": ["s1/d"] }]);
+        assert!(pairs(&clock, &[], &[]).is_ok());
+    }
+
+    #[test]
     fn pairs_that_nobody_has_to_name() {
         let mut both = two();
         both["switches"][0]["stats"]["ports"][3]["sync_depth_bytes"] = json!([]);
@@ -215,7 +235,9 @@ mod tests {
             assert!(error.is::<Usage>());
             error.to_string()
         };
-        assert!(said(&two(), &["a"], &["d"]).contains("port s1/d has no rate"));
+        for way in ["d", ""] {
+            assert!(said(&two(), &["d"], &[way]).contains("pair 1: no port on the way has a rate"));
+        }
         assert!(said(&two(), &["a"], &["c"]).contains("no message of a clock has left by port s1/c yet"));
         assert!(said(&two(), &["a"], &["x"]).contains("there are s1/a, s1/b, s1/c, s1/d"));
         assert!(said(&two(), &["a"], &[]).contains("1 --forward and 0 --reverse"));

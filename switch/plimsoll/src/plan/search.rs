@@ -6,7 +6,8 @@ use anyhow::Result;
 use plimsoll_core::Span;
 use plimsoll_lab::results::{Table, time};
 use plimsoll_model::{
-    Choice, Curve, Interval, Objective, Paths, PathsEvaluator, Setting, Space, improvement, search as of,
+    Choice, Curve, Evaluator, Interval, Objective, Paths, PathsEvaluator, Setting, Space, improvement,
+    search as of,
 };
 use serde::Serialize;
 
@@ -25,6 +26,10 @@ use crate::{
 const DRAWS: (f64, f64) = (20_000.0, 100.0);
 /// Largest coverage: ten million exchanges are drawn for it, 160 MB for each hop there and back.
 const MOST_COVERAGE: f64 = 0.99999;
+
+/// Transitions of counters that are waited for, at all deltas and R of a search together: two minutes or so, for curves
+/// and refinements take as many again.
+const MOST_STEPS: u64 = 10_000_000_000;
 
 /// Difference of improvements from which on hops are told to depend on each other.
 const DEPENDENT: f64 = 0.02;
@@ -118,6 +123,7 @@ fn report(args: &PlanSearch, named: &[Named]) -> Result<Report> {
     thresholds.dedup();
     let rule = args.rule.into();
     let space = Space::around(&pairs, thresholds, args.counter_max, rule).map_err(usage)?;
+    affordable(&pairs, &space)?;
     let (objective, name) = objective(args)?;
     let plan = of(&pairs, &space, &objective).map_err(usage)?;
     let curve = |choice: &Choice| -> Result<_> {
@@ -163,6 +169,32 @@ fn objective(args: &PlanSearch) -> Result<(Objective, &'static str)> {
             (Objective::Uncertainty { coverage, draws, seed: 1 }, "time uncertainty bound of the worst pair")
         }
     })
+}
+
+/// Refuses what would take hours, as `plan evaluate` does. Recordings take what their exchanges take, whatever R is.
+fn affordable(pairs: &[Paths], space: &Space) -> Result<()> {
+    let (mut evaluator, mut steps) = (Evaluator::default(), 0_u64);
+    let most = space.thresholds.iter().max().copied().unwrap_or(1);
+    let (from, to) = (space.deltas.from_ns, space.deltas.to_ns);
+    for pair in pairs {
+        let Paths::Laws(pair) = pair else { continue };
+        for step in 0..=space.steps {
+            let delta_ns = from * (to / from).powf(f64::from(step) / f64::from(space.steps));
+            let setting = |r| Setting::new(delta_ns, r, space.counter_max, space.rule).map_err(usage);
+            evaluator.prepare(pair, &setting(most)?);
+            for &r in &space.thresholds {
+                steps = steps.saturating_add(evaluator.steps(&setting(r)?));
+            }
+            if steps > MOST_STEPS {
+                let message = format!(
+                    "--thresholds {most}: too many for this path, whose time grows with their square (hours); write smaller \
+                     or fewer R, or a smaller --counter-max"
+                );
+                return Err(Usage(message).into());
+            }
+        }
+    }
+    Ok(())
 }
 
 fn of_pair(named: &Named, setting: &Setting) -> PairReport {
@@ -346,6 +378,24 @@ mod tests {
         let text = text(&plan);
         assert!(text.contains("[marking]\ndelta = \"") && text.contains("counter-max = 16\n"), "{text}");
         assert!(text.lines().all(|line| line.chars().count() <= 110), "{text}");
+    }
+
+    /// 10^10 transitions at the smallest delta alone.
+    #[test]
+    fn what_would_take_hours_is_refused() {
+        let law = "mm1(600B/14us@1gbit)";
+        let pair = inputs::pairs(&[[law; 3].join(",")], &[]).unwrap().remove(0).paths;
+        let afford = |thresholds: Vec<u32>, counter_max| {
+            let pairs = [pair.clone()];
+            let space = Space::around(&pairs, thresholds, counter_max, plimsoll_model::Rule::Edge).unwrap();
+            affordable(&pairs, &space)
+        };
+        let error = afford(vec![4, 100_000], u32::MAX).unwrap_err();
+        assert!(
+            error.is::<Usage>() && error.to_string().starts_with("--thresholds 100000: too many"),
+            "{error}"
+        );
+        afford(vec![1, 2, 4, 8, 16, 32, 128], 65_535).unwrap();
     }
 
     #[test]
