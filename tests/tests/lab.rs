@@ -106,7 +106,7 @@ fn the_tables_come_in_the_documented_order_and_progress_apart() {
     assert!(at("clock ") < at("flow ") && at("flow ") < at("port "), "{output:#?}");
     let footer = at("one-hop: measured 1.");
     assert!(at("port ") < footer && lines[footer].contains("; worker on CPU "), "{output:#?}");
-    assert!(output.stderr.contains("building one-hop: 3 hosts, 1 switches, 3 links"), "{output:#?}");
+    assert!(output.stderr.contains("building one-hop: 3 hosts, 1 switch, 3 links"), "{output:#?}");
 }
 
 #[test]

@@ -106,6 +106,15 @@ pub(super) fn exhibit(studio: &Studio, out: &Path) -> Result<Exhibit> {
             ]);
         }
         exhibit.line(format!("{}: I simulated (by Algorithm 1)", mix.name()), PICTURE, said.join(", "));
+        let clocks = seen.clock_improvement.iter().sum::<f64>() / seen.clock_improvement.len() as f64;
+        exhibit.line(
+            format!(
+                "{}: R5 5 us, I of the simulated clocks by the switches' marks (by Algorithm 1)",
+                mix.name()
+            ),
+            "-",
+            format!("{} ({})", percent(clocks), percent(evaluate(&pair, &settings[4].1).improvement)),
+        );
         claims(&mut exhibit, mix, &settings, medians, |setting| (tried.improvement(setting), raw / 1e6));
         if matches!(mix, Mix::Of(PaperFlow::Sf | PaperFlow::Ss)) {
             let by = evaluate(&waiting[0], &settings[1].1);

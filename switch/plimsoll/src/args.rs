@@ -277,7 +277,8 @@ pub(crate) struct LabRun {
 pub(crate) struct LabUp {
     /// A built-in lab or a file
     pub(crate) lab: String,
-    /// Also start the lab's flows
+    /// Also start the lab's flows; clocks are yours to start, by `lab exec LAB HOST -- plimsoll clock ..` or a daemon of
+    /// your own
     #[arg(long)]
     pub(crate) traffic: bool,
     /// Stay in the foreground

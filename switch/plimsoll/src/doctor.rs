@@ -150,17 +150,23 @@ fn af_xdp() -> Finding {
 
 /// Programs that labs can use, where they are installed.
 fn daemons() -> Vec<Finding> {
-    [("ptp4l", "linuxptp"), ("iperf3", "iperf3"), ("tshark", "tshark")]
-        .into_iter()
-        .map(|(program, package)| match find(program) {
-            Some(path) => ok(program, path),
-            None => note(
-                program,
-                "not installed; labs with the built-in clock do without",
-                &format!("apt-get install {package}"),
-            ),
-        })
-        .collect()
+    [
+        ("ptp4l", "linuxptp"),
+        ("chronyd", "chrony"),
+        ("openssl", "openssl"),
+        ("iperf3", "iperf3"),
+        ("tshark", "tshark"),
+    ]
+    .into_iter()
+    .map(|(program, package)| match find(program) {
+        Some(path) => ok(program, path),
+        None => note(
+            program,
+            "not installed; labs with the built-in clock do without",
+            &format!("apt-get install {package}"),
+        ),
+    })
+    .collect()
 }
 
 fn find(program: &str) -> Option<String> {
@@ -184,6 +190,12 @@ fn interface(link: &Link, ethtool: &Ethtool) -> Vec<Finding> {
         )
     }];
     match &link.xdp {
+        // A correction shim of ours, and perhaps other programs beside it.
+        Some(xdp) if is_shim(name, xdp.program) => findings.push(bad(
+            name,
+            format!("a shim of this host's clocks is attached (XDP program {})", xdp.program),
+            &format!("a port and a shim share no interface: plimsoll host detach {name}"),
+        )),
         Some(xdp) => findings.push(bad(
             name,
             format!("XDP program {} ({:?}) is attached", xdp.program, xdp.mode),
@@ -221,6 +233,12 @@ fn interface(link: &Link, ethtool: &Ethtool) -> Vec<Finding> {
         ));
     }
     findings
+}
+
+/// Whether this XDP program is what `plimsoll host attach` put there.
+fn is_shim(name: &str, program: u32) -> bool {
+    let hosts = plimsoll_port::host::show(Some(name)).unwrap_or_default();
+    hosts.iter().flat_map(|host| &host.programs).any(|own| own.id == program)
 }
 
 fn queues(name: &str, ethtool: &Ethtool) -> Option<Finding> {

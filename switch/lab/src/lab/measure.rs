@@ -51,12 +51,15 @@ fn measure(
     stop: &AtomicBool,
 ) -> Result<Outcome, LabError> {
     pair::check(&topology)?;
+    let counted = |count: usize, what: &str, many: &str| {
+        format!("{count} {what}{}", if count == 1 { "" } else { many })
+    };
     progress.step(&format!(
-        "building {}: {} hosts, {} switches, {} links",
+        "building {}: {}, {}, {}",
         topology.name,
-        topology.hosts.len(),
-        topology.switches.len(),
-        topology.cables.len()
+        counted(topology.hosts.len(), "host", "s"),
+        counted(topology.switches.len(), "switch", "es"),
+        counted(topology.cables.len(), "link", "s")
     ));
     let window = Arc::new(Window::closed());
     let tally = Tally::new(Arc::clone(&window));

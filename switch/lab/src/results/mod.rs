@@ -20,6 +20,8 @@ use serde::Serialize;
 /// 99th percentile of late releases, ns, above which times are not to be trusted. On a CPU of its own the worker stays
 /// below half of it, also where several ports release at one instant and all but one wait for the others' system calls.
 const LATE_NS: u64 = 100_000;
+/// Share of the time that a flow's sender may stand still.
+const STOOD_STILL: f64 = 0.02;
 /// Frames from which on that percentile means something.
 const ENOUGH: u64 = 200;
 
@@ -206,6 +208,15 @@ impl Outcome {
                 let sent = flow.sent_frames;
                 self.failed
                     .push(format!("flow {name}: {sent} packets sent, none received; see the ports' losses"));
+            }
+            if flow.stalled_ns as f64 > STOOD_STILL * self.duration_s * 1e9 {
+                self.degraded = true;
+                self.warnings.push(format!(
+                    "flow {name}: its sender's machine stood still {} times, {} altogether: other work uses the hosts' CPUs, and times \
+                     are not to be trusted",
+                    flow.stalls,
+                    table::time(flow.stalled_ns as f64)
+                ));
             }
             if flow.lost_in_sink > 0 {
                 let lost = flow.lost_in_sink;

@@ -10,7 +10,9 @@ use std::fmt;
 impl fmt::Display for Outcome {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if !self.clocks.is_empty() {
-            writeln!(f, "offset error: raw, compensated, improvement")?;
+            let disturbed =
+                if self.degraded { " (degraded: the machine was too busy, see the warnings)" } else { "" };
+            writeln!(f, "offset error: raw, compensated, improvement{disturbed}")?;
             writeln!(f, "{}", self.clock_table())?;
             for clock in &self.clocks {
                 if !clock.raw_known {

@@ -20,6 +20,9 @@ pub(super) struct Flow {
     next: (Nanos, u32),
     frames: u64,
     wire_octets: u64,
+    /// When the first one was sent and its octets on the wire; when the last one was.
+    first: Option<(Nanos, u64)>,
+    last: Nanos,
     received: Received,
 }
 
@@ -49,6 +52,8 @@ impl Flow {
             next: (Nanos(0), 0),
             frames: 0,
             wire_octets: 0,
+            first: None,
+            last: Nanos(0),
             received: Received {
                 frames: 0,
                 wire_octets: 0,
@@ -80,7 +85,10 @@ impl Flow {
     pub(super) fn send(&mut self) -> (u32, u64) {
         let (len, number) = (self.next.1, self.frames);
         self.frames += 1;
-        self.wire_octets += u64::from(len + WIRE_OVERHEAD);
+        let octets = u64::from(len + WIRE_OVERHEAD);
+        self.wire_octets += octets;
+        self.last = self.due();
+        self.first.get_or_insert((self.last, octets));
         self.advance();
         (len, number)
     }
@@ -99,17 +107,17 @@ impl Flow {
         received.latency.saturating_record(at.since(sent));
     }
 
-    /// Both ends' figures, once it has sent for `duration_ns`.
-    pub(super) fn report(&self, duration_ns: u64) -> FlowReport {
-        let rate = |octets: u64, ns: u64| if ns > 0 { octets as f64 * 8e9 / ns as f64 } else { 0.0 };
+    /// Both ends' figures.
+    pub(super) fn report(&self) -> FlowReport {
+        let rate = |first: Option<(Nanos, u64)>, last: Nanos, octets: u64| match first {
+            Some((first, own)) if last > first => (octets - own) as f64 * 8e9 / last.since(first) as f64,
+            _ => 0.0,
+        };
         let received = &self.received;
-        let delivered_bps = received
-            .first
-            .map_or(0.0, |(first, octets)| rate(received.wire_octets - octets, received.last.since(first)));
         FlowReport {
             name: self.name.clone(),
-            offered_bps: rate(self.wire_octets, duration_ns),
-            delivered_bps,
+            offered_bps: rate(self.first, self.last, self.wire_octets),
+            delivered_bps: rate(received.first, received.last, received.wire_octets),
             sent_frames: self.frames,
             received_frames: received.frames,
             lost_frames: self.frames - received.frames,

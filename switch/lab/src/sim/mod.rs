@@ -172,7 +172,7 @@ fn gather(
     [from, ended]: [u64; 2],
     outcome: &mut Outcome,
 ) {
-    outcome.take_flows(world.flows.iter().map(|flow| flow.report(ended)).collect(), Vec::new());
+    outcome.take_flows(world.flows.iter().map(flow::Flow::report).collect(), Vec::new());
     outcome.take_ports(topology, &truth.totals);
     outcome.hosts = topology
         .hosts

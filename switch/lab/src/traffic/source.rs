@@ -49,7 +49,7 @@ pub struct SourceReport {
     pub wire_octets: u64,
     /// How long the source ran.
     pub duration_ns: u64,
-    /// `wire_octets * 8 / duration`.
+    /// Bits per second on the wire between the first and the last packet, as a sink counts; 0 with fewer than two.
     pub offered_bps: f64,
     /// Packets that the kernel refused (no neighbour, no buffer); they count as never sent.
     pub refused: u64,
@@ -103,6 +103,8 @@ impl Source {
         let mut header = Header { flow: flow_number(&self.spec.name), sequence: 0, sent: 0 };
         let (mut frames, mut wire_octets, mut refused) = (0, 0, 0);
         let (mut stalls, mut stalled_ns) = (0, 0);
+        // When the first packet was due and its octets; when the last one was.
+        let (mut first, mut last) = (None, 0);
         let start = now(ClockId::Monotonic);
         loop {
             let due = schedule.next_due();
@@ -122,17 +124,22 @@ impl Source {
                 header.sequence = header.sequence.wrapping_add(1);
                 frames += 1;
                 wire_octets += u64::from(due.wire);
+                first.get_or_insert((at, u64::from(due.wire)));
+                last = at;
             } else {
                 refused += 1;
             }
         }
         let duration_ns = now(ClockId::Monotonic) - start;
+        let offered_bps = first
+            .filter(|(at, _)| *at < last)
+            .map_or(0.0, |(at, octets)| (wire_octets - octets) as f64 * 8e9 / (last - at) as f64);
         Ok(SourceReport {
             name: self.spec.name.clone(),
             frames,
             wire_octets,
             duration_ns,
-            offered_bps: wire_octets as f64 * 8e9 / duration_ns.max(1) as f64,
+            offered_bps,
             refused,
             late: LatencySummary::of(&late),
             stalls,
