@@ -21,7 +21,7 @@ use serde::Serialize;
 /// below half of it, also where several ports release at one instant and all but one wait for the others' system calls.
 const LATE_NS: u64 = 100_000;
 /// Share of the time that a flow's sender may stand still.
-const STOOD_STILL: f64 = 0.02;
+const STOOD_STILL: f64 = 0.05;
 /// Frames from which on that percentile means something.
 const ENOUGH: u64 = 200;
 
