@@ -58,6 +58,9 @@ fn attach_is_idempotent_and_detach_restores_the_interface() {
     let first = shown(host);
     let three = [("correction", "xdp-generic"), ("timestamp", "tcx-ingress"), ("egress", "tcx-egress")];
     assert_eq!(places(&first), three);
+    // Who makes this a port of a switch is told how to get rid of them.
+    let doctor = run(&mut plimsoll(&host.namespace, &["doctor", INTERFACE]), SOON);
+    assert!(doctor.stdout.contains(&format!("plimsoll host detach {INTERFACE}")), "{doctor:#?}");
     let settings = &first[1]["settings"];
     assert_eq!((&settings["delta_ns"], &settings["ect"]), (&100_000.0.into(), &0.into()), "{settings}");
     // Again: other programs in the place of the first ones, no more than before.

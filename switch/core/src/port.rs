@@ -172,8 +172,8 @@ impl Port {
         self.queue.admits(class, len).map(|()| class)
     }
 
-    /// Queues a frame that was let in, in its class: gives it the form in which it leaves, measures its depth, marks it, converts marks
-    /// at an edge.
+    /// Queues a frame that was let in, in its class: gives it the form in which it leaves, measures its depth, marks
+    /// it, converts marks at an edge.
     #[inline]
     pub(crate) fn enqueue<P: Pool, E: Egress>(
         &mut self,

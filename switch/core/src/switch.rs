@@ -78,7 +78,8 @@ impl Switch {
     ///
     /// A stamp may be earlier than the last [`Switch::advance`]. What that decided stays decided: with one class nothing
     /// changes (starts, depths and marks are as if the frame had come in time), a higher class (or one whose turn it would
-    /// have been) is overtaken by what has started, and the queue limits no longer count it. A pipeline latency that covers the machine's delays avoids it.
+    /// have been) is overtaken by what has started, and the queue limits no longer count it. A pipeline latency that
+    /// covers the machine's delays avoids it.
     ///
     /// Links run up to the arrival, so frames may depart here as well as in [`Switch::advance`]; those of one port
     /// depart in the order of their start. `info` must be of this frame; where its offsets are wrong, the frame is not
@@ -225,8 +226,8 @@ impl Switch {
         }
     }
 
-    /// To all ports but its own that are up, in its VLAN and pass its address. Each gets a copy made before any is marked, the last
-    /// one the frame itself; a port without room gets none.
+    /// To all ports but its own that are up, in its VLAN and pass its address. Each gets a copy made before any is
+    /// marked, the last one the frame itself; a port without room gets none.
     fn flood<P: Pool, E: Egress>(
         &mut self,
         reserved: Option<u8>,

@@ -51,6 +51,18 @@ fn run_by(
     })
 }
 
+fn ntp_server(cable: &Cable, transport: Transport) -> NtpServer {
+    cable.one.run_in(|| NtpServer::open(ServerConfig::new(ONE, transport)).unwrap()).unwrap()
+}
+
+fn ntp_client(cable: &Cable, transport: Transport, server: IpAddr) -> NtpClient {
+    cable.two.run_in(|| NtpClient::open(ClientConfig::new(TWO, transport), server).unwrap()).unwrap()
+}
+
+fn ntp_ends(cable: &Cable, transport: Transport, server: &str) -> (NtpServer, NtpClient) {
+    (ntp_server(cable, transport), ntp_client(cable, transport, server.parse().unwrap()))
+}
+
 #[test]
 fn over_a_cable_each_transport_measures_the_true_offset() {
     for transport in Transport::PTP {
@@ -75,10 +87,7 @@ fn over_a_cable_each_transport_measures_the_true_offset() {
 fn over_a_cable_ntp_measures_the_true_offset() {
     for (transport, server) in [(Transport::NtpV4, "10.77.0.1"), (Transport::NtpV6, "fd00:77::1")] {
         let cable = Cable::new();
-        let open = || NtpServer::open(ServerConfig::new(ONE, transport)).unwrap();
-        let mut serving = cable.one.run_in(open).unwrap();
-        let open = || NtpClient::open(ClientConfig::new(TWO, transport), server.parse().unwrap()).unwrap();
-        let mut client = cable.two.run_in(open).unwrap();
+        let (mut serving, mut client) = ntp_ends(&cable, transport, server);
         let stop = AtomicBool::new(false);
         let (served, seen) = thread::scope(|scope| {
             let server = scope.spawn(|| serving.run(&stop).unwrap());
@@ -102,11 +111,7 @@ fn over_a_cable_ntp_measures_the_true_offset() {
 #[test]
 fn an_ntp_server_that_has_answered_sleeps_until_it_is_asked_again() {
     let cable = Cable::new();
-    let open = || NtpServer::open(ServerConfig::new(ONE, Transport::NtpV4)).unwrap();
-    let mut serving = cable.one.run_in(open).unwrap();
-    let open =
-        || NtpClient::open(ClientConfig::new(TWO, Transport::NtpV4), "10.77.0.1".parse().unwrap()).unwrap();
-    let mut client = cable.two.run_in(open).unwrap();
+    let (mut serving, mut client) = ntp_ends(&cable, Transport::NtpV4, "10.77.0.1");
     let (asked, stop) = (AtomicBool::new(false), AtomicBool::new(false));
     let (seen, busy) = thread::scope(|scope| {
         let server = scope.spawn(|| {
@@ -139,14 +144,12 @@ fn an_ntp_server_answers_from_the_address_that_was_asked() {
         let link = netlink.link(ONE).unwrap();
         netlink.add_address(&link, second, prefix).unwrap();
         let first: IpAddr = if second.is_ipv4() { "10.77.0.1" } else { "fd00:77::1" }.parse().unwrap();
-        let open = || NtpServer::open(ServerConfig::new(ONE, transport)).unwrap();
-        let mut serving = cable.one.run_in(open).unwrap();
+        let mut serving = ntp_server(&cable, transport);
         let stop = AtomicBool::new(false);
         let exchanges = thread::scope(|scope| {
             scope.spawn(|| serving.run(&stop).unwrap());
             let exchanges = [first, second].map(|server| {
-                let open = || NtpClient::open(ClientConfig::new(TWO, transport), server).unwrap();
-                let mut client = cable.two.run_in(open).unwrap();
+                let mut client = ntp_client(&cable, transport, server);
                 let enough = AtomicBool::new(false);
                 thread::scope(|scope| {
                     let client = scope.spawn(|| client.run(&enough).unwrap());
@@ -165,11 +168,7 @@ fn an_ntp_server_answers_from_the_address_that_was_asked() {
 #[test]
 fn a_request_that_cannot_be_answered_ends_no_ntp_server() {
     let cable = Cable::new();
-    let open = || NtpServer::open(ServerConfig::new(ONE, Transport::NtpV4)).unwrap();
-    let mut serving = cable.one.run_in(open).unwrap();
-    let open =
-        || NtpClient::open(ClientConfig::new(TWO, Transport::NtpV4), "10.77.0.1".parse().unwrap()).unwrap();
-    let mut client = cable.two.run_in(open).unwrap();
+    let (mut serving, mut client) = ntp_ends(&cable, Transport::NtpV4, "10.77.0.1");
     let mac = |namespace, name: &str| Netlink::open_in(namespace).unwrap().link(name).unwrap().mac.unwrap();
     let mut request = Vec::new();
     PacketBuilder::ethernet2(mac(&cable.two, TWO), mac(&cable.one, ONE))

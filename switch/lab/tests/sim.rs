@@ -136,6 +136,17 @@ fn two_classes_wait_as_cobham_says() {
     agrees("lower class", &waits.0[1], rest / ((1.0 - 0.3) * (1.0 - 0.75)));
 }
 
+/// A flow that runs for a part of the time: both rates are of that part.
+#[test]
+fn what_a_flow_offers_and_what_is_delivered_are_of_its_own_time() {
+    let flow = "[[flow]]\nfrom = \"a\"\nto = \"b\"\nload = 0.6\nsize = \"1500B\"\n\
+                cycle = { start = \"3s\", on = \"4s\", off = \"60s\" }";
+    let outcome = simulate(&network(20, flow), Vec::new());
+    let flow = &outcome.flows[0];
+    assert!((flow.offered_bps / 60e6 - 1.0).abs() < 0.03, "{flow:?}");
+    assert!((flow.delivered_bps / flow.offered_bps - 1.0).abs() < 0.001, "{flow:?}");
+}
+
 #[test]
 fn an_overloaded_port_loses_what_its_queue_cannot_hold() {
     let flow = "[[flow]]\nfrom = \"a\"\nto = \"b\"\nload = 1.5\nsize = \"1500B\"";

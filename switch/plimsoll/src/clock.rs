@@ -13,9 +13,9 @@ use std::{
 use anyhow::{Result, bail};
 use plimsoll_core::{Span, config::MAX_COUNT};
 use plimsoll_lab::clock::{
-    Client, ClientConfig, ClientCounters, ClockReport, ClockSample, DEFAULT_INTERVAL, DelayMechanism,
-    FilterChoice, MarkScale, NtpClient, NtpServer, OffsetStatistics, Saturation, Server, ServerConfig,
-    Stamps, Transport,
+    Client, ClientConfig, ClientCounters, ClockReport, ClockSample, DEFAULT_INTERVAL, DEFAULT_WINDOW,
+    DelayMechanism, FilterChoice, MarkScale, NtpClient, NtpServer, OffsetStatistics, Saturation, Server,
+    ServerConfig, Stamps, Transport,
 };
 use plimsoll_model::Filter;
 use serde_json::json;
@@ -26,9 +26,6 @@ use crate::{
     interrupt,
     say::{Note, Out},
 };
-
-/// Exchanges of a filter where nobody says, ptp4l's `delay_filter_length`.
-const WINDOW: usize = 10;
 
 pub(crate) fn clock(args: &Clock) -> Result<ExitCode> {
     check(args)?;
@@ -187,7 +184,7 @@ fn client(args: &Clock, stop: &AtomicBool) -> Result<ExitCode> {
         );
     }
     let filter = args.filter.unwrap_or(FilterArg::None);
-    let choice = FilterChoice { filter: filter.into(), window: args.window.unwrap_or(WINDOW) };
+    let choice = FilterChoice { filter: filter.into(), window: args.window.unwrap_or(DEFAULT_WINDOW) };
     let report =
         ClockReport::new(&args.interface, "plimsoll", args.transport, &samples).filtered(choice, &samples);
     if args.json {

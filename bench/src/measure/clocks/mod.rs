@@ -85,10 +85,10 @@ fn named<'o>(outcomes: &'o [Outcome], name: &str) -> Vec<&'o ClockOutcome> {
         .collect()
 }
 
-/// Says in how many rounds something else took the worker's CPU.
+/// Says in how many rounds something else took the machine's time.
 fn degraded(note: &mut String, outcomes: &[Outcome]) {
     let rounds = outcomes.iter().filter(|outcome| outcome.degraded).count();
     if rounds > 0 {
-        let _ = write!(note, "; DEGRADED in {rounds} rounds: something else used the worker's CPU");
+        let _ = write!(note, "; DEGRADED in {rounds} rounds: something else used the CPUs");
     }
 }

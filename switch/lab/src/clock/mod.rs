@@ -1,6 +1,6 @@
 //! A clock as an instrument: PTP end to end or peer to peer over Ethernet, UDPv4 or UDPv6, two-step, and NTP with the
-//! marking extension field, with the kernel's software timestamps (PTP also with an interface's own, untested). It runs free: no clock is ever set, every exchange
-//! becomes a record.
+//! marking extension field, with the kernel's software timestamps (PTP also with an interface's own, untested). It runs
+//! free: no clock is ever set, every exchange becomes a record.
 //!
 //! A [`Server`] sends Announce, Sync and Follow_Up and answers Delay_Req and Pdelay_Req; a [`Client`] measures;
 //! [`NtpServer`] and [`NtpClient`] do the same by NTP. All run in the
@@ -19,6 +19,8 @@ pub mod ntp;
 mod ntp_ends;
 mod record;
 mod report;
+mod sample;
+mod scale;
 mod server;
 mod serving;
 pub(crate) mod socket;
@@ -34,8 +36,10 @@ pub use measuring::ClientCounters;
 pub(crate) use measuring::Measuring;
 pub use message::PortIdentity;
 pub use ntp_ends::{NtpClient, NtpServer};
-pub use record::{ClockSample, DelayRecord, MarkScale, PeerDelayRecord, Recording, Saturation, SyncRecord};
+pub use record::{DelayRecord, PeerDelayRecord, Recording, SyncRecord};
 pub use report::{ClockReport, FilterChoice, Filtered, OffsetStatistics};
+pub use sample::ClockSample;
+pub use scale::{MarkScale, Saturation};
 pub use server::{Server, ServerConfig};
 pub use serving::ServerReport;
 pub(crate) use serving::{ANNOUNCE_INTERVAL, Serving};
@@ -48,6 +52,8 @@ use std::{ops::RangeInclusive, time::Duration};
 pub const INTERVALS: RangeInclusive<Duration> = Duration::from_millis(1)..=Duration::from_secs(10);
 /// 64 messages a second, logMessageInterval -6.
 pub const DEFAULT_INTERVAL: Duration = Duration::from_micros(15_625);
+/// M of a filter where nobody says: ptp4l's `delay_filter_length`.
+pub const DEFAULT_WINDOW: usize = 10;
 
 /// logMessageInterval of the nearest power of two (IEEE 1588-2019 clause 7.7.2).
 fn log_interval(interval: Duration) -> i8 {

@@ -38,8 +38,8 @@ pub struct NtpClient {
 }
 
 impl NtpClient {
-    /// Opens its socket in the calling thread's network namespace. Of `config`, transport, domain, stamps and delay mechanism mean
-    /// nothing to it: the server's address says which family.
+    /// Opens its socket in the calling thread's network namespace. Of `config`, transport, domain, stamps and delay
+    /// mechanism mean nothing to it: the server's address says which family.
     ///
     /// # Errors
     /// [`ClockError`] where the interface or the socket is not to be had.

@@ -1,14 +1,8 @@
-//! What a client saw, message by message, and the offsets that follow from it.
+//! What a client saw, message by message.
 
-use super::{ClientCounters, PortIdentity};
+use super::{ClientCounters, ClockSample, MarkScale, PortIdentity};
 use plimsoll_core::wire::ptp::MessageId;
 use serde::Serialize;
-
-/// correctionField's unit: 2^-16 ns (IEEE 1588-2019 clause 13.3.2).
-const SCALE: f64 = 65_536.0;
-
-/// The longest delay that a count is believed to stand for.
-const MOST_NS: f64 = 1e9;
 
 /// One Sync, with its Follow_Up.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
@@ -79,99 +73,6 @@ pub struct PeerDelayRecord {
     pub converted_ns: [f64; 2],
 }
 
-/// What a mark means.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-pub struct MarkScale {
-    /// delta in picoseconds: the delay that one mark stands for.
-    pub delta_ps: u64,
-    /// The most that marks can say.
-    pub saturated_at: Saturation,
-}
-
-/// The most that the marks of a message can say, by its way: R on one hop, else the least of N and the sum of all R on the
-/// way; 0 where nothing marks. A message with so many, or more, may have waited longer than they say.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-pub struct Saturation {
-    /// Of Sync, Pdelay_Resp and an answer.
-    pub to_client: u32,
-    /// Of Delay_Req, Pdelay_Req and a request.
-    pub to_server: u32,
-}
-
-impl Saturation {
-    /// The same both ways.
-    pub const fn both(marks: u32) -> Self {
-        Self { to_client: marks, to_server: marks }
-    }
-
-    /// Whether one of these counts is as high as its way can say.
-    fn reached(self, to_client: u32, to_server: u32) -> bool {
-        let reached = |most: u32, count: u32| most > 0 && count >= most;
-        reached(self.to_client, to_client) || reached(self.to_server, to_server)
-    }
-}
-
-impl MarkScale {
-    /// n*delta of a count on its way to the client, of which no more is believed than that way can say: what a host
-    /// forges moves a clock no further.
-    fn to_client_ns(self, count: u32) -> f64 {
-        self.ns(count.min(self.saturated_at.to_client))
-    }
-
-    /// The same on its way to the server.
-    fn to_server_ns(self, count: u32) -> f64 {
-        self.ns(count.min(self.saturated_at.to_server))
-    }
-
-    /// At most 1 s, as at an edge.
-    fn ns(self, count: u32) -> f64 {
-        (f64::from(count) * self.delta_ps as f64 / 1e3).min(MOST_NS)
-    }
-
-    fn count(self, ns: f64) -> u32 {
-        if self.delta_ps == 0 { 0 } else { (ns * 1e3 / self.delta_ps as f64).round() as u32 }
-    }
-}
-
-/// One exchange: a Delay_Req and the newest Sync before it; by peer delay a Sync and the newest exchange of Pdelay_Req and
-/// Pdelay_Resp before it, whose request stands in place of the Delay_Req.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
-pub struct ClockSample {
-    /// sequenceId of the Delay_Req.
-    pub seq: u16,
-    /// sequenceId of the Sync.
-    pub sync_seq: u16,
-    /// When the server sent the Sync, CLOCK_REALTIME in nanoseconds.
-    pub t1: u64,
-    /// When the client received it.
-    pub t2: u64,
-    /// When the client sent the Delay_Req.
-    pub t3: u64,
-    /// When the server received it.
-    pub t4: u64,
-    /// correctionField on the way to the client, in nanoseconds, without what stands for marks.
-    pub correction_sync_ns: f64,
-    /// correctionField on the way to the server, without what stands for marks.
-    pub correction_delay_ns: f64,
-    /// Marks that the Sync gathered.
-    pub n_sync: u32,
-    /// Marks that the Delay_Req gathered.
-    pub n_delay: u32,
-    /// Marks that a Pdelay_Resp gathered; 0 end to end.
-    pub n_response: u32,
-    /// Whether one of them may stand for less than the wait.
-    pub saturated: bool,
-    /// Offset without the marks: ((t2 - t1 - c1) - (t4 - t3 - c2)) / 2, the paper's equation 3; by peer delay t2 - t1 - c1
-    /// less the mean delay of the peers' own exchange.
-    pub raw_ns: f64,
-    /// The same after n*delta is taken from either direction.
-    pub compensated_ns: f64,
-    /// Mean delay of the two directions without the marks.
-    pub raw_delay_ns: f64,
-    /// The same after n*delta is taken from either direction.
-    pub compensated_delay_ns: f64,
-}
-
 /// All that a client saw, in the order of its completion.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Recording {
@@ -189,8 +90,9 @@ pub struct Recording {
 
 impl Recording {
     /// Tells which part of each correctionField stands for marks: `converted` gives the nanoseconds that edge
-    /// conversion added to a Sync (messageType 0), Delay_Req (1), Pdelay_Req (2) or Pdelay_Resp (3), as the switches recorded it; `None` where they
-    /// know nothing of it. Without this, a converted mark cannot be told from a late release that was corrected.
+    /// conversion added to a Sync (messageType 0), Delay_Req (1), Pdelay_Req (2) or Pdelay_Resp (3), as the switches
+    /// recorded it; `None` where they know nothing of it. Without this, a converted mark cannot be told from a late
+    /// release that was corrected.
     ///
     /// A sequenceId comes round after 65,536 messages, 17 minutes at 64 a second: `converted` is also given when the
     /// client sent or received the message (CLOCK_REALTIME, ns), by which it tells which of two is meant. A Sync that is
@@ -214,9 +116,9 @@ impl Recording {
     }
 
     /// Tells what a shim on the receiving host made of each message, of the client's and of the server's: `counted` gives,
-    /// by the message and its time as in [`Recording::join`], the marks with which it came there, which the shim took out of it. With `corrected` it added n*delta to
-    /// correctionField, else it took that from the receive timestamp, which is put back here, so that the marks stand
-    /// beside it as if nobody had taken them.
+    /// by the message and its time as in [`Recording::join`], the marks with which it came there, which the shim took
+    /// out of it. With `corrected` it added n*delta to correctionField, else it took that from the receive timestamp,
+    /// which is put back here, so that the marks stand beside it as if nobody had taken them.
     pub fn helped(
         &mut self,
         corrected: bool,
@@ -291,131 +193,18 @@ impl Recording {
     }
 }
 
-impl ClockSample {
-    /// The exchange of this Sync and this Delay_Req.
-    pub fn new(sync: &SyncRecord, delay: &DelayRecord, scale: MarkScale) -> Self {
-        // Marks as time, wherever they are; and corrections without those that are in them.
-        let sync_marks = scale.to_client_ns(sync.count) + sync.converted_ns;
-        let correction_sync_ns = sync.correction as f64 / SCALE - sync.converted_ns;
-        let in_delay = scale.to_server_ns(delay.count_in_correction) + delay.converted_ns;
-        let delay_marks = scale.to_server_ns(delay.count) + in_delay;
-        let correction_delay_ns = delay.correction as f64 / SCALE - in_delay;
-        let forward = difference(delay.t4, delay.t3) - correction_delay_ns;
-        let reverse = difference(sync.t2, sync.t1) - correction_sync_ns;
-        let (raw_ns, raw_delay_ns) = ((reverse - forward) / 2.0, (reverse + forward) / 2.0);
-        let n_sync = sync.count + scale.count(sync.converted_ns);
-        let n_delay = delay.count + delay.count_in_correction + scale.count(delay.converted_ns);
-        Self {
-            seq: delay.sequence,
-            sync_seq: sync.sequence,
-            t1: sync.t1,
-            t2: sync.t2,
-            t3: delay.t3,
-            t4: delay.t4,
-            correction_sync_ns,
-            correction_delay_ns,
-            n_sync,
-            n_delay,
-            n_response: 0,
-            saturated: scale.saturated_at.reached(n_sync, n_delay),
-            raw_ns,
-            compensated_ns: raw_ns - (sync_marks - delay_marks) / 2.0,
-            raw_delay_ns,
-            compensated_delay_ns: raw_delay_ns - (sync_marks + delay_marks) / 2.0,
-        }
-    }
-
-    /// The exchange of this Sync and these messages of peer delay.
-    pub fn peer(sync: &SyncRecord, exchange: &PeerDelayRecord, scale: MarkScale) -> Self {
-        let [in_request, in_response] = exchange.converted_ns;
-        // Delays without what stands for marks in their corrections, and the marks as time.
-        let delay = |later, earlier, correction: i64, converted: f64| {
-            difference(later, earlier) - (correction as f64 / SCALE - converted)
-        };
-        let request = delay(exchange.t2, exchange.t1, exchange.correction_request, in_request);
-        let response = delay(exchange.t4, exchange.t3, exchange.correction_response, in_response);
-        let reverse = delay(sync.t2, sync.t1, sync.correction, sync.converted_ns);
-        let sync_marks = scale.to_client_ns(sync.count) + sync.converted_ns;
-        let peer_marks = scale.to_server_ns(exchange.count_request)
-            + in_request
-            + scale.to_client_ns(exchange.count_response)
-            + in_response;
-        let raw_delay_ns = (request + response) / 2.0;
-        let compensated_delay_ns = raw_delay_ns - peer_marks / 2.0;
-        let n_sync = sync.count + scale.count(sync.converted_ns);
-        let n_delay = exchange.count_request + scale.count(in_request);
-        let n_response = exchange.count_response + scale.count(in_response);
-        Self {
-            seq: exchange.sequence,
-            sync_seq: sync.sequence,
-            t1: sync.t1,
-            t2: sync.t2,
-            t3: exchange.t1,
-            t4: exchange.t2,
-            correction_sync_ns: sync.correction as f64 / SCALE - sync.converted_ns,
-            correction_delay_ns: exchange.correction_request as f64 / SCALE - in_request,
-            n_sync,
-            n_delay,
-            n_response,
-            saturated: scale.saturated_at.reached(n_sync.max(n_response), n_delay),
-            raw_ns: reverse - raw_delay_ns,
-            compensated_ns: reverse - sync_marks - compensated_delay_ns,
-            raw_delay_ns,
-            compensated_delay_ns,
-        }
-    }
-
-    /// What a daemon measured by a Sync that takes the delay of the path from elsewhere: its offset, raw and compensated
-    /// being the same.
-    pub fn by_path_delay(sync: &SyncRecord, delay_ns: f64) -> Self {
-        let correction_sync_ns = sync.correction as f64 / SCALE;
-        let offset_ns = difference(sync.t2, sync.t1) - correction_sync_ns - delay_ns;
-        Self {
-            seq: sync.sequence,
-            sync_seq: sync.sequence,
-            t1: sync.t1,
-            t2: sync.t2,
-            t3: 0,
-            t4: 0,
-            correction_sync_ns,
-            correction_delay_ns: 0.0,
-            n_sync: 0,
-            n_delay: 0,
-            n_response: 0,
-            saturated: false,
-            raw_ns: offset_ns,
-            compensated_ns: offset_ns,
-            raw_delay_ns: delay_ns,
-            compensated_delay_ns: delay_ns,
-        }
-    }
-
-    /// The same exchange as a daemon measured it that somebody else helps: that is the compensated offset and delay.
-    pub fn measured(self, offset_ns: f64, delay_ns: f64) -> Self {
-        Self { compensated_ns: offset_ns, compensated_delay_ns: delay_ns, ..self }
-    }
-
-    /// The same exchange of a daemon that nobody helps: what it measured is the raw offset and delay, and there is no
-    /// other.
-    pub fn unhelped(self, offset_ns: f64, delay_ns: f64) -> Self {
-        Self { raw_ns: offset_ns, raw_delay_ns: delay_ns, ..self }.measured(offset_ns, delay_ns)
-    }
-}
-
-fn difference(later: u64, earlier: u64) -> f64 {
-    later.wrapping_sub(earlier).cast_signed() as f64
-}
-
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::*;
+    use crate::clock::Saturation;
 
     const SERVER: PortIdentity = PortIdentity([1; 10]);
     const CLIENT: PortIdentity = PortIdentity([2; 10]);
     const T: u64 = 1_790_000_000_000_000_000;
-    const SCALE_US: MarkScale = MarkScale { delta_ps: 10_000_000, saturated_at: Saturation::both(4) };
+    pub(crate) const SCALE_US: MarkScale =
+        MarkScale { delta_ps: 10_000_000, saturated_at: Saturation::both(4) };
 
-    fn sync(sequence: u16, t1: u64, wait: u64) -> SyncRecord {
+    pub(crate) fn sync(sequence: u16, t1: u64, wait: u64) -> SyncRecord {
         SyncRecord {
             sequence,
             source: SERVER,
@@ -427,7 +216,7 @@ mod tests {
         }
     }
 
-    fn delay(sequence: u16, t3: u64, wait: u64) -> DelayRecord {
+    pub(crate) fn delay(sequence: u16, t3: u64, wait: u64) -> DelayRecord {
         DelayRecord {
             sequence,
             source: CLIENT,
@@ -438,85 +227,6 @@ mod tests {
             count_in_correction: 0,
             converted_ns: 0.0,
         }
-    }
-
-    #[test]
-    fn marks_are_taken_from_their_own_direction_and_halved() {
-        let marked = SyncRecord { count: 3, ..sync(1, 0, 34_000) };
-        let sample = ClockSample::new(&marked, &delay(9, 100_000, 4_000), SCALE_US);
-        assert_eq!((sample.raw_ns, sample.compensated_ns), (15_000.0, 0.0));
-        assert_eq!((sample.n_sync, sample.n_delay, sample.saturated), (3, 0, false));
-        let marked = DelayRecord { count: 4, ..delay(9, 100_000, 44_000) };
-        let sample = ClockSample::new(&sync(1, 0, 4_000), &marked, SCALE_US);
-        assert_eq!((sample.raw_ns, sample.compensated_ns), (-20_000.0, 0.0));
-        assert!(sample.saturated);
-        // Six marks where four are the most that the way can say.
-        let forged = SyncRecord { count: 6, ..sync(1, 0, 44_000) };
-        let sample = ClockSample::new(&forged, &delay(9, 100_000, 4_000), SCALE_US);
-        assert_eq!((sample.raw_ns, sample.compensated_ns, sample.n_sync), (20_000.0, 0.0, 6));
-        let forged = SyncRecord { count: u32::MAX, ..forged };
-        let boundless = MarkScale { saturated_at: Saturation::both(u32::MAX), ..SCALE_US };
-        let sample = ClockSample::new(&forged, &delay(9, 100_000, 4_000), boundless);
-        assert_eq!(sample.compensated_ns, 20_000.0 - 5e8, "1 s at most");
-        let unmarked = MarkScale { delta_ps: 0, saturated_at: Saturation::both(0) };
-        assert!(!ClockSample::new(&sync(1, 0, 4_000), &delay(9, 0, 1), unmarked).saturated);
-    }
-
-    #[test]
-    fn each_way_s_marks_are_believed_by_what_that_way_can_say() {
-        for (saturated_at, sync_marks, delay_marks, compensated) in [
-            (Saturation { to_client: 4, to_server: 0 }, 3, 0, 0.0),
-            (Saturation { to_client: 0, to_server: 4 }, 0, 3, 0.0),
-            // Forged where nothing marks.
-            (Saturation { to_client: 0, to_server: 4 }, 3, 0, 15_000.0),
-            (Saturation { to_client: 4, to_server: 2 }, 0, 3, -5_000.0),
-        ] {
-            let scale = MarkScale { saturated_at, ..SCALE_US };
-            let wait = |marks: u32| 4_000 + 10_000 * u64::from(marks);
-            let sync = SyncRecord { count: sync_marks, ..sync(1, 0, wait(sync_marks)) };
-            let delay = DelayRecord { count: delay_marks, ..delay(9, 100_000, wait(delay_marks)) };
-            let sample = ClockSample::new(&sync, &delay, scale);
-            assert_eq!(sample.compensated_ns, compensated, "{saturated_at:?}");
-            assert_eq!(
-                sample.saturated,
-                delay_marks >= saturated_at.to_server && saturated_at.to_server == 2
-            );
-            // Put back by a shim's record, and taken again: no more, no less.
-            let mut recording = Recording {
-                syncs: vec![SyncRecord {
-                    count: 0,
-                    t2: sync.t2 - 10_000 * u64::from(sync_marks.min(saturated_at.to_client)),
-                    ..sync
-                }],
-                delays: vec![DelayRecord {
-                    count: 0,
-                    t4: delay.t4 - 10_000 * u64::from(delay_marks.min(saturated_at.to_server)),
-                    ..delay
-                }],
-                ..Recording::default()
-            };
-            recording.helped(
-                false,
-                scale,
-                |id, _| if id.message_type == 0 { sync_marks } else { delay_marks },
-            );
-            let helped = recording.samples(scale)[0];
-            assert_eq!(
-                (helped.raw_ns, helped.compensated_ns),
-                (sample.raw_ns, compensated),
-                "{saturated_at:?}"
-            );
-        }
-    }
-
-    #[test]
-    fn corrections_of_lateness_count_in_both_figures_and_keep_their_fraction() {
-        let late = SyncRecord { correction: (7_000 << 16) + 0x8000, ..sync(1, 0, 11_001) };
-        let sample = ClockSample::new(&late, &delay(2, 50_000, 4_000), SCALE_US);
-        assert_eq!(sample.correction_sync_ns, 7_000.5);
-        assert_eq!((sample.raw_ns, sample.compensated_ns), (0.25, 0.25));
-        let late = DelayRecord { correction: -(1_000 << 16), ..delay(2, 50_000, 4_000) };
-        assert_eq!(ClockSample::new(&sync(1, 0, 4_000), &late, SCALE_US).raw_ns, -500.0);
     }
 
     #[test]

@@ -11,13 +11,14 @@ use plimsoll_port::worker::{Fate, Record};
 
 use super::{PortNames, RecordError, Sink, Window};
 
-/// The first line. Times are CLOCK_MONOTONIC in ns, or a simulator's from 0 on; depth is what was ahead of the frame when it was enqueued, itself
-/// not counted, in wire octets and as picoseconds of this link, and `measured_depth` what the thresholds were compared
-/// with; words are those of the message's `field`, hexadecimal; ECN bits are 0 to 3; the residence is what a transparent
-/// clock added. A PTP event message is told by its messageType 0 to 3, sequenceId and port identity; an NTP message by
-/// `ntp-request` or `ntp-response`, its transmit timestamp in hexadecimal and its source address. `counted` is 1 where
-/// the frame was released during the measurement (dropped: arrived), 0 while the lab settled before it or ended. `domain`
-/// is domainNumber of a PTP message: clocks of several domains may share an identity. New columns come last.
+/// The first line. Times are CLOCK_MONOTONIC in ns, or a simulator's from 0 on; depth is what was ahead of the frame
+/// when it was enqueued, itself not counted, in wire octets and as picoseconds of this link, and `measured_depth` what
+/// the thresholds were compared with; words are those of the message's `field`, hexadecimal; ECN bits are 0 to 3; the
+/// residence is what a transparent clock added. A PTP event message is told by its messageType 0 to 3, sequenceId and
+/// port identity; an NTP message by `ntp-request` or `ntp-response`, its transmit timestamp in hexadecimal and its
+/// source address. `counted` is 1 where the frame was released during the measurement (dropped: arrived), 0 while the
+/// lab settled before it or ended. `domain` is domainNumber of a PTP message: clocks of several domains may share an
+/// identity. New columns come last.
 pub const CSV_HEADER: &str = "switch,ingress,egress,len,stamp_ns,arrival_ns,class,depth_bytes,depth_ps,outcome,r,word_before,\
      word_after,converted_ns,ideal_start_ns,ideal_end_ns,release_ns,lateness_ns,message_type,sequence_id,source_port,drop,\
      field,ecn_before,ecn_after,ecn_outcome,measured_depth,residence_ns,counted,domain";

@@ -212,8 +212,8 @@ impl Outcome {
             if flow.stalled_ns as f64 > STOOD_STILL * self.duration_s * 1e9 {
                 self.degraded = true;
                 self.warnings.push(format!(
-                    "flow {name}: its sender's machine stood still {} times, {} altogether: other work uses the hosts' CPUs, and times \
-                     are not to be trusted",
+                    "flow {name}: its sender's machine stood still {} times, {} altogether: other work uses the hosts' \
+                     CPUs, and times are not to be trusted",
                     flow.stalls,
                     table::time(flow.stalled_ns as f64)
                 ));

@@ -300,6 +300,7 @@ mod tests {
     use crate::clock::{ClientCounters, ClockReport, OffsetStatistics, Transport};
     use crate::lab::Pinning;
     use crate::results::{ClockOutcome, DepthBytes, HostOutcome, Marking};
+    use crate::traffic::{FlowReport, LatencySummary};
     use plimsoll_port::worker::Lateness;
     use std::collections::BTreeMap;
 
@@ -406,6 +407,38 @@ one-hop: measured 20.0 s, seed 1; worker on CPU 1, everything else on 0; delta 1
 warning: a thing
 "
         );
+    }
+
+    #[test]
+    fn a_flow_whose_sender_stood_still_too_long_is_told_of_in_the_heading() {
+        let flow = |stalled_ns| FlowReport {
+            name: "cross".into(),
+            offered_bps: 0.0,
+            delivered_bps: 0.0,
+            sent_frames: 9,
+            received_frames: 9,
+            lost_frames: 0,
+            lost_in_sink: 0,
+            reordered_frames: 0,
+            duplicate_frames: 0,
+            latency: LatencySummary::default(),
+            send_late: LatencySummary::default(),
+            stalls: 3,
+            stalled_ns,
+        };
+        // 5 % of 20 s.
+        for (stalled_ns, degraded) in [(1_000_000_000, false), (1_100_000_000, true)] {
+            let mut outcome = outcome();
+            outcome.take_flows(vec![flow(stalled_ns)], Vec::new());
+            let text = outcome.to_string();
+            let heading = text.lines().next().unwrap();
+            assert_eq!((outcome.degraded, heading.contains("(degraded: ")), (degraded, degraded), "{text}");
+            assert_eq!(
+                text.contains("flow cross: its sender's machine stood still 3 times"),
+                degraded,
+                "{text}"
+            );
+        }
     }
 
     #[test]

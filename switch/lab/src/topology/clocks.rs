@@ -7,19 +7,18 @@ use super::flows::stream;
 use super::marking::{Marks, counts, largest_count};
 use super::network::{Network, Node, check_label};
 use super::ports::SwitchPlan;
-use crate::clock::{DelayMechanism, FilterChoice, INTERVALS, MarkScale, Saturation, Transport, ntp};
+use crate::clock::{
+    DEFAULT_INTERVAL, DEFAULT_WINDOW, DelayMechanism, FilterChoice, INTERVALS, MarkScale, Saturation,
+    Transport, ntp,
+};
 use plimsoll_core::{EcnConfig, MarkConfig, PortConfig, config::wire_octets};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::time::Duration;
 use toml::Spanned;
 
-/// Interval of Sync and Delay_Req where the file gives none: 64 a second.
-const INTERVAL_NS: u64 = 15_625_000;
 /// logSyncInterval of ptp4l, and minpoll of chronyd, are -7 at least.
 const DAEMON_MIN_NS: u64 = 7_812_500;
-/// M of a filter where the file gives none: ptp4l's `delay_filter_length`.
-const WINDOW: usize = 10;
 /// Last octet of the address of peer delay messages over Ethernet (IEEE 1588-2019 Annex F.3).
 const PEER_DELAY: u8 = 0x0E;
 
@@ -346,7 +345,7 @@ impl Written<'_> {
             let remedy = "write filter = \"median-offset\", or leave it out";
             return Err(self.error(window, "window", "is of a filter, and there is none", remedy));
         };
-        let length = window.map_or(WINDOW, |window| *window.get_ref());
+        let length = window.map_or(DEFAULT_WINDOW, |window| *window.get_ref());
         if let Some(window) = window.filter(|_| !(1..=longest).contains(&length)) {
             let remedy = format!("write how many exchanges it is long, 1 to {longest}");
             return Err(self.error(window, "window", format!("is {length}"), &remedy));
@@ -355,7 +354,7 @@ impl Written<'_> {
     }
 
     fn interval(&self) -> Result<u64, TopologyError> {
-        let Some(written) = &self.clock.interval else { return Ok(INTERVAL_NS) };
+        let Some(written) = &self.clock.interval else { return Ok(DEFAULT_INTERVAL.as_nanos() as u64) };
         let fail = |problem: String, remedy: &str| Err(self.error(written, "interval", problem, remedy));
         let Some(ns) = written.get_ref().exact_nanos() else {
             return fail("has a fraction of a nanosecond".into(), "write whole nanoseconds");

@@ -53,7 +53,8 @@ impl Port<'_> {
 }
 
 /// The pairs of a switch called `name`, or of the only one: by the ports that requests (`forward`) and responses leave
-/// by, as `PORT,..` or `SWITCH/PORT,..`; `""` has no queues. Without any: the clocks of a lab, or the two ports that messages leave by.
+/// by, as `PORT,..` or `SWITCH/PORT,..`; `""` has no queues. Without any: the clocks of a lab, or the two ports that
+/// messages leave by.
 pub(super) fn running(name: Option<&str>, forward: &[String], reverse: &[String]) -> Result<Vec<Named>> {
     let snapshot = ask(name, Request::Snapshot)?;
     pairs(&snapshot, forward, reverse)
