@@ -16,12 +16,13 @@ use plimsoll_lab::clock::{
 use plimsoll_port::{netlink::Netlink, packet};
 use rustix::time::{ClockId, clock_gettime};
 use std::{
+    collections::BTreeSet,
     io::{BufRead, BufReader},
     net::IpAddr,
     process::{Command, Stdio},
     sync::atomic::{AtomicBool, Ordering},
     thread,
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 const SCALE: MarkScale = MarkScale { delta_ps: 10_000_000, saturated_at: Saturation::both(128) };
@@ -36,11 +37,7 @@ fn run_by(
     delay: DelayMechanism,
     time: Duration,
 ) -> (ServerReport, Recording) {
-    let open_server = || Server::open(ServerConfig::new(ONE, transport)).unwrap();
-    let mut server = cable.one.run_in(open_server).unwrap();
-    let config = ClientConfig { delay, ..ClientConfig::new(TWO, transport) };
-    let open_client = || Client::open(config).unwrap();
-    let mut client = cable.two.run_in(open_client).unwrap();
+    let (mut server, mut client) = ptp_ends(cable, transport, delay);
     let stop = AtomicBool::new(false);
     thread::scope(|scope| {
         let server = scope.spawn(|| server.run(&stop).unwrap());
@@ -49,6 +46,12 @@ fn run_by(
         stop.store(true, Ordering::Relaxed);
         (server.join().unwrap(), client.join().unwrap())
     })
+}
+
+fn ptp_ends(cable: &Cable, transport: Transport, delay: DelayMechanism) -> (Server, Client) {
+    let server = cable.one.run_in(|| Server::open(ServerConfig::new(ONE, transport)).unwrap()).unwrap();
+    let config = ClientConfig { delay, ..ClientConfig::new(TWO, transport) };
+    (server, cable.two.run_in(|| Client::open(config).unwrap()).unwrap())
 }
 
 fn ntp_server(cable: &Cable, transport: Transport) -> NtpServer {
@@ -240,32 +243,42 @@ fn tshark_finds_nothing_malformed_in_any_message() {
             .args(["-e", "_ws.malformed", "-e", "ptp.v2.messagetype", "-e", "ptp.v2.messagelength"])
             .args(["-e", "ptp.v2.versionptp", "-e", "_ws.expert.message"])
             .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
+            .stderr(Stdio::null())
             .spawn()
             .expect("tshark (Debian package tshark)");
-        // It says "Capturing on" a moment before it does.
-        let mut said = String::new();
-        BufReader::new(tshark.stderr.as_mut().unwrap()).read_line(&mut said).unwrap();
-        thread::sleep(Duration::from_millis(500));
-        run_by(&cable, transport, mechanism, Duration::from_millis(1500));
-        rustix::process::kill_process(
-            rustix::process::Pid::from_child(&tshark),
-            rustix::process::Signal::INT,
-        )
-        .unwrap();
-        let output = tshark.wait_with_output().unwrap();
-        let text = String::from_utf8(output.stdout).unwrap();
-        let mut found = [false; 16];
-        for line in text.lines() {
+        let (pid, stdout) = (rustix::process::Pid::from_child(&tshark), tshark.stdout.take().unwrap());
+        let (mut server, mut client) = ptp_ends(&cable, transport, mechanism);
+        let kind = |line: &str| {
+            let kind = line.split('\t').nth(1).unwrap_or_default();
+            usize::from_str_radix(kind.trim_start_matches("0x"), 16).unwrap_or(15)
+        };
+        let (stop, mut lines, mut seen) = (AtomicBool::new(false), Vec::new(), BTreeSet::new());
+        thread::scope(|scope| {
+            let _ = scope.spawn(|| server.run(&stop).unwrap());
+            let _ = scope.spawn(|| client.run(&stop).unwrap());
+            // The clocks run for as long as tshark takes to begin and to see them all. Its end ends the lines.
+            scope.spawn(|| {
+                let since = Instant::now();
+                while !stop.load(Ordering::Relaxed) && since.elapsed() < Duration::from_secs(30) {
+                    thread::sleep(Duration::from_millis(20));
+                }
+                let _ = rustix::process::kill_process(pid, rustix::process::Signal::INT);
+            });
+            for line in BufReader::new(stdout).lines().map_while(Result::ok) {
+                seen.insert(kind(&line));
+                lines.push(line);
+                stop.fetch_or(types.iter().all(|kind| seen.contains(kind)), Ordering::Relaxed);
+            }
+            stop.store(true, Ordering::Relaxed);
+        });
+        tshark.wait().unwrap();
+        for line in &lines {
             let fields: Vec<&str> = line.split('\t').collect();
             assert_eq!((fields[0], fields[3], fields[4]), ("", "2", ""), "{transport}: {line}");
-            let kind = usize::from_str_radix(fields[1].trim_start_matches("0x"), 16).unwrap();
-            let length = [44, 44, 54, 54, 0, 0, 0, 0, 44, 54, 54, 64, 0, 0, 0, 0][kind];
+            let length = [44, 44, 54, 54, 0, 0, 0, 0, 44, 54, 54, 64, 0, 0, 0, 0][kind(line)];
             assert_eq!(fields[2], length.to_string(), "{transport}: {line}");
-            found[kind] = true;
         }
-        let seen: Vec<usize> = (0..16).filter(|&kind| found[kind]).collect();
-        assert_eq!(seen, types, "{transport}: {text}");
+        assert_eq!(seen.iter().copied().collect::<Vec<_>>(), types, "{transport}: {lines:?}");
     }
 }
 
